@@ -1,0 +1,281 @@
+// Speed of the whole engine: for each number of concurrent requests, all are submitted at once with
+// random prompts of a fixed seed and run to a fixed length.
+//
+// What the numbers are: prefill, prompt tokens computed over the time of passes with prompt tokens
+// in them; decode, tokens over the time of passes without; TTFT, submit to first token; TPOT, the
+// mean time between the tokens of one request after its first; KV overhead, tokens that the pages
+// in use could hold over tokens that they do hold, while all that runs decodes.
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <random>
+
+#include <quire/quire.h>
+
+#include "support/command_line.h"
+#include "support/engine_flags.h"
+#include "support/files.h"
+#include "support/json.h"
+#include "support/statistics.h"
+
+namespace {
+
+using examples::CommandLine;
+using examples::Json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+struct Arguments {
+  examples::EngineFlags engine;
+  int prompt_tokens = 512;
+  int generated_tokens = 128;
+  std::vector<std::int32_t> concurrency = {1, 8, 32};
+  int shared_prefix = 0;
+  bool json = false;
+};
+
+CommandLine describe(Arguments& arguments) {
+  CommandLine line("end_to_end", "--model FILE [options]",
+                   "Measures prefill and decode speed, latencies and use of KV memory.");
+  examples::add_engine_flags(line, arguments.engine);
+  line.option("--prompt-tokens", "N", arguments.prompt_tokens, "tokens of each prompt [512]");
+  line.option("--gen-tokens", "N", arguments.generated_tokens, "tokens to generate [128]");
+  line.option("--concurrency", "1,8,32", arguments.concurrency,
+              "requests at once, one run for each");
+  line.option("--shared-prefix", "N", arguments.shared_prefix,
+              "first tokens that all prompts of a run have in common [0]");
+  line.flag("--json", arguments.json, "print one JSON object");
+  return line;
+}
+
+std::optional<std::string> check(const Arguments& arguments) {
+  if (arguments.engine.model.empty()) return "--model is missing";
+  if (arguments.prompt_tokens < 1) return "--prompt-tokens: less than 1";
+  if (arguments.generated_tokens < 1) return "--gen-tokens: less than 1";
+  if (arguments.shared_prefix < 0 || arguments.shared_prefix > arguments.prompt_tokens) {
+    return "--shared-prefix: not in [0, prompt tokens]";
+  }
+  for (const int requests : arguments.concurrency) {
+    if (requests < 1 || requests > 1024) return "--concurrency: not in [1, 1024]";
+  }
+  return std::nullopt;
+}
+
+// Room for the largest run, unless the command line says something else.
+void make_room(Arguments& arguments) {
+  quire::EngineOptions& options = arguments.engine.options;
+  const int most = *std::max_element(arguments.concurrency.begin(), arguments.concurrency.end());
+  options.scheduling.max_running = std::max(options.scheduling.max_running, most);
+  options.scheduling.max_step_tokens =
+      std::max(options.scheduling.max_step_tokens, options.scheduling.max_running + 16);
+  if (options.kv_bytes != 0) return;
+  const auto estimate = quire::Engine::estimate(arguments.engine.model, options);
+  if (!estimate) return;         // opening it will say why
+  const std::size_t page = 128;  // the largest there is
+  const std::size_t tokens = (arguments.prompt_tokens + arguments.generated_tokens + page) *
+                             static_cast<std::size_t>(most);
+  options.kv_bytes = std::max(estimate->kv_bytes, tokens * estimate->kv_bytes_per_token);
+}
+
+struct Progress {
+  Clock::time_point submitted, first, last;
+  int tokens = 0;
+  bool finished = false;
+};
+
+// One run: `requests` at once.
+class Run {
+ public:
+  Run(quire::Engine& engine, const Arguments& arguments, int requests)
+      : engine_(engine), arguments_(arguments), requests_(requests) {}
+
+  quire::Status operator()() {
+    begin_ = Clock::now();
+    if (quire::Status status = submit_all(); !status) return status;
+    while (engine_.has_work()) {
+      const Clock::time_point step_begin = Clock::now();
+      const quire::Result<quire::StepReport> step = engine_.step();
+      const double taken = seconds_since(step_begin);
+      for (const quire::TokenEvent& event : engine_.events()) {
+        if (event.finish_reason == quire::FinishReason::error) return event.status;
+        hear(event);
+      }
+      if (!step) return step.status();
+      count(*step, taken);
+    }
+    wall_seconds_ = seconds_since(begin_);
+    return {};
+  }
+
+  Json result() const {
+    std::vector<double> first, between;
+    int generated = 0;
+    for (const auto& [id, progress] : progress_) {
+      generated += progress.tokens;
+      first.push_back(std::chrono::duration<double>(progress.first - progress.submitted).count());
+      if (progress.tokens < 2) continue;
+      between.push_back(std::chrono::duration<double>(progress.last - progress.first).count() /
+                        (progress.tokens - 1));
+    }
+    return {
+        {"concurrency", requests_},
+        {"wall_s", wall_seconds_},
+        {"prompt_tokens", requests_ * arguments_.prompt_tokens},
+        {"cached_tokens", cached_tokens_},
+        {"generated_tokens", generated},
+        {"prefill_tokens_per_s", rate(prefill_tokens_, prefill_seconds_)},
+        {"decode_tokens_per_s", rate(decode_tokens_, decode_seconds_)},
+        {"output_tokens_per_s", rate(generated, wall_seconds_)},
+        {"ttft_s", percentiles(first)},
+        {"tpot_s", percentiles(between)},
+        {"kv_allocated_over_used", kv_samples_ == 0 ? Json(nullptr) : Json(kv_sum_ / kv_samples_)},
+        {"kv_pages_peak", pages_peak_},
+        {"preemptions", preemptions_}};
+  }
+
+ private:
+  quire::Status submit_all() {
+    std::mt19937_64 random(20240607 + static_cast<std::uint64_t>(requests_));
+    const auto prefix = random_tokens(random, arguments_.shared_prefix);
+    for (int i = 0; i < requests_; ++i) {
+      quire::Request request;
+      request.tokens = prefix;
+      const auto rest = random_tokens(random, arguments_.prompt_tokens - arguments_.shared_prefix);
+      request.tokens.insert(request.tokens.end(), rest.begin(), rest.end());
+      request.max_tokens = arguments_.generated_tokens;
+      request.sampling.temperature = 0;
+      request.sampling.ignore_eos = true;
+      const Clock::time_point now = Clock::now();
+      const quire::Result<quire::RequestId> id = engine_.submit(std::move(request));
+      if (!id) return id.status();
+      progress_[*id].submitted = now;
+    }
+    return {};
+  }
+
+  // The same on every system: std::uniform_int_distribution is not.
+  std::vector<std::int32_t> random_tokens(std::mt19937_64& random, int count) const {
+    const auto vocabulary = static_cast<std::uint64_t>(engine_.tokenizer().vocabulary_size());
+    std::vector<std::int32_t> tokens(count);
+    for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(random() % vocabulary);
+    return tokens;
+  }
+
+  void hear(const quire::TokenEvent& event) {
+    Progress& progress = progress_[event.request];
+    if (!event.tokens.empty()) {
+      progress.last = Clock::now();
+      if (progress.tokens == 0) progress.first = progress.last;
+      progress.tokens += static_cast<int>(event.tokens.size());
+    }
+    progress.finished = progress.finished || event.finished;
+    if (!event.report) return;
+    cached_tokens_ += event.report->cached_tokens;
+    preemptions_ += event.report->preemptions;
+  }
+
+  void count(const quire::StepReport& step, double seconds) {
+    pages_peak_ = std::max(pages_peak_, step.pages_in_use);
+    if (step.prefill_tokens > 0) {
+      prefill_tokens_ += step.prefill_tokens;
+      prefill_seconds_ += seconds;
+      return;
+    }
+    decode_tokens_ += step.decode_tokens;
+    decode_seconds_ += seconds;
+    long long held = 0;
+    for (const auto& [id, progress] : progress_) {
+      if (progress.tokens > 0 && !progress.finished) {
+        held += arguments_.prompt_tokens + progress.tokens;
+      }
+    }
+    if (held == 0) return;
+    ++kv_samples_;
+    kv_sum_ += static_cast<double>(step.pages_in_use) * engine_.stats().page_size / held;
+  }
+
+  static double rate(long long tokens, double seconds) {
+    return seconds > 0 ? tokens / seconds : 0;
+  }
+
+  static Json percentiles(const std::vector<double>& values) {
+    return {{"p50", examples::percentile(values, 0.5)},
+            {"p95", examples::percentile(values, 0.95)},
+            {"p99", examples::percentile(values, 0.99)}};
+  }
+
+  quire::Engine& engine_;
+  const Arguments& arguments_;
+  int requests_;
+  Clock::time_point begin_;
+  double wall_seconds_ = 0;
+  std::map<quire::RequestId, Progress> progress_;
+  long long prefill_tokens_ = 0, decode_tokens_ = 0, cached_tokens_ = 0, preemptions_ = 0;
+  double prefill_seconds_ = 0, decode_seconds_ = 0;
+  int pages_peak_ = 0, kv_samples_ = 0;
+  double kv_sum_ = 0;
+};
+
+void print_row(const Json& run) {
+  const auto number = [&run](const char* name) { return run[name].get<double>(); };
+  const auto ms = [&run](const char* name, const char* p) {
+    return run[name][p].get<double>() * 1e3;
+  };
+  std::printf("%8d %10.1f %10.1f  %8.1f %8.1f %8.1f  %8.2f %8.2f %8.2f  %8.3f %8d\n",
+              run["concurrency"].get<int>(), number("prefill_tokens_per_s"),
+              number("decode_tokens_per_s"), ms("ttft_s", "p50"), ms("ttft_s", "p95"),
+              ms("ttft_s", "p99"), ms("tpot_s", "p50"), ms("tpot_s", "p95"), ms("tpot_s", "p99"),
+              run["kv_allocated_over_used"].is_null() ? 0.0 : number("kv_allocated_over_used"),
+              run["cached_tokens"].get<int>());
+  std::fflush(stdout);
+}
+
+int run(const CommandLine& line, Arguments& arguments) {
+  make_room(arguments);
+  quire::Result<quire::Engine> engine = examples::open_engine(line, arguments.engine);
+  if (!engine) return line.failed(engine.status());
+  const quire::EngineStats opened = engine->stats();
+  if (!arguments.json) {
+    std::printf("%s on %s, %d threads, loaded in %.2f s; %d + %d tokens\n",
+                arguments.engine.model.c_str(), opened.device.c_str(), opened.threads,
+                opened.load_seconds, arguments.prompt_tokens, arguments.generated_tokens);
+    std::printf("%8s %10s %10s  %26s  %26s  %8s %8s\n%8s %10s %10s  %8s %8s %8s  %8s %8s %8s\n",
+                "requests", "prefill", "decode", "TTFT, ms", "TPOT, ms", "KV over", "cached", "",
+                "tokens/s", "tokens/s", "p50", "p95", "p99", "p50", "p95", "p99");
+  }
+  Json runs = Json::array();
+  for (const int requests : arguments.concurrency) {
+    Run one(*engine, arguments, requests);
+    if (quire::Status status = one(); !status) return line.failed(status);
+    runs.push_back(one.result());
+    if (!arguments.json) print_row(runs.back());
+  }
+  if (arguments.json) {
+    const Json result = {{"model", arguments.engine.model},
+                         {"device", opened.device},
+                         {"threads", opened.threads},
+                         {"load_s", opened.load_seconds},
+                         {"peak_memory_bytes", engine->stats().peak_memory_bytes},
+                         {"page_size", opened.page_size},
+                         {"gen_tokens", arguments.generated_tokens},
+                         {"shared_prefix", arguments.shared_prefix},
+                         {"runs", std::move(runs)}};
+    examples::print(examples::to_text(result) + "\n");
+  }
+  if (quire::Status status = examples::finish_output(); !status) return line.failed(status);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CommandLine line = describe(arguments);
+  if (const std::optional<int> exit_code = line.parse(argc, argv)) return *exit_code;
+  if (const auto complaint = check(arguments)) return line.wrong(*complaint);
+  return run(line, arguments);
+}

@@ -1,0 +1,193 @@
+// Answers a file of requests, one JSON object a line, all in one engine: they are computed
+// together, and prompts that begin alike share their pages.
+
+#include <cstdio>
+#include <deque>
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include <quire/quire.h>
+
+#include "support/collector.h"
+#include "support/command_line.h"
+#include "support/engine_flags.h"
+#include "support/json.h"
+#include "support/progress_bar.h"
+#include "support/request_json.h"
+
+namespace {
+
+using examples::Collector;
+using examples::CommandLine;
+using examples::Json;
+
+struct Arguments {
+  examples::EngineFlags engine;
+  std::string input, output;
+  quire::Request defaults;
+  bool raw = false;
+};
+
+CommandLine describe(Arguments& arguments) {
+  CommandLine line(
+      "batch", "--model FILE --input F.jsonl --output F.jsonl [options]",
+      "Answers a file of requests, one JSON object a line: id, prompt | messages | tokens,\n"
+      "raw, max_tokens, temperature, top_k, top_p, min_p, seed, stop, n, logprobs, ...\n"
+      "Writes one object a line in the same order; a request that fails has \"error\".");
+  line.option("--input", "FILE", arguments.input, "requests; - is standard input");
+  line.option("--output", "FILE", arguments.output, "results; - is standard output");
+  line.flag("--raw", arguments.raw, "prompts are continued as they are, without chat template");
+  line.option("--max-tokens", "N", arguments.defaults.max_tokens,
+              "for requests without max_tokens");
+  examples::add_sampling_flags(line, arguments.defaults.sampling);
+  examples::add_engine_flags(line, arguments.engine);
+  return line;
+}
+
+std::optional<std::string> check(const Arguments& arguments) {
+  if (arguments.engine.model.empty()) return "--model is missing";
+  if (arguments.input.empty()) return "--input is missing";
+  if (arguments.output.empty()) return "--output is missing";
+  return std::nullopt;
+}
+
+// The requests between the input and the output, in the order of the input.
+class Batch {
+ public:
+  Batch(quire::Engine& engine, const Arguments& arguments, std::istream& in, std::ostream& out)
+      : engine_(engine), arguments_(arguments), in_(in), out_(out) {}
+
+  // Reads and submits requests while the engine's queue has room.
+  void submit_more() {
+    const std::size_t window = arguments_.engine.options.scheduling.max_queued;
+    std::string text;
+    while (lines_.size() < window && std::getline(in_, text)) {
+      if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+      submit(text);
+    }
+  }
+
+  void deliver(const std::vector<quire::TokenEvent>& events) {
+    for (const quire::TokenEvent& event : events) {
+      const auto it = running_.find(event.request);
+      if (it == running_.end()) continue;
+      Line& line = *it->second;
+      line.answer.add(event);
+      if (!line.answer.done()) continue;
+      line.done = true;
+      if (line.answer.status()) {
+        line.result.update(examples::generation_to_json(line.answer.generation(), line.request));
+      } else {
+        line.result["error"] = line.answer.status().message();
+      }
+      running_.erase(it);
+    }
+  }
+
+  // Ends what is still running with an error.
+  void fail(const quire::Status& status) {
+    for (auto& [id, line] : running_) {
+      line->result["error"] = status.message();
+      line->done = true;
+    }
+    running_.clear();
+  }
+
+  // Writes the results that are next in order.
+  void write_finished() {
+    while (!lines_.empty() && lines_.front().done) {
+      out_ << examples::to_text(lines_.front().result) << '\n';
+      lines_.pop_front();
+      ++written_;
+    }
+    out_.flush();
+  }
+
+  bool finished() const { return lines_.empty() && !in_; }
+  std::size_t written() const { return written_; }
+  std::size_t waiting() const { return lines_.size(); }
+
+ private:
+  struct Line {
+    Json result = Json::object();
+    quire::Request request;  // of it, the log-probabilities asked for
+    Collector answer{0};
+    bool done = false;
+  };
+
+  void submit(const std::string& text) {
+    Line& line = lines_.emplace_back();
+    quire::Request request = arguments_.defaults;
+    const quire::Result<Json> value = examples::parse_json(text);
+    if (value && value->is_object() && value->contains("id")) line.result["id"] = (*value)["id"];
+    const quire::Status status = value ? prepare(*value, request) : value.status();
+    const quire::Result<quire::RequestId> id =
+        status ? engine_.submit(request) : quire::Result<quire::RequestId>(status);
+    if (!id) {
+      line.result["error"] = id.status().message();
+      line.done = true;
+      return;
+    }
+    line.answer = Collector(request.n);
+    line.request.logprobs = request.logprobs;
+    line.request.prompt_logprobs = request.prompt_logprobs;
+    running_[*id] = &line;
+  }
+
+  quire::Status prepare(Json value, quire::Request& request) const {
+    if (arguments_.raw && value.is_object() && !value.contains("raw")) value["raw"] = true;
+    return examples::read_request(value, request);
+  }
+
+  quire::Engine& engine_;
+  const Arguments& arguments_;
+  std::istream& in_;
+  std::ostream& out_;
+  std::deque<Line> lines_;  // references stay valid: it grows and shrinks only at its ends
+  std::map<quire::RequestId, Line*> running_;
+  std::size_t written_ = 0;
+};
+
+int run(const CommandLine& line, const Arguments& arguments) {
+  std::ifstream input_file;
+  if (arguments.input != "-") {
+    input_file.open(arguments.input);
+    if (!input_file) return line.failed(arguments.input + ": cannot be read");
+  }
+  std::istream& in = arguments.input == "-" ? std::cin : input_file;
+
+  quire::Result<quire::Engine> engine = examples::open_engine(line, arguments.engine);
+  if (!engine) return line.failed(engine.status());
+  std::ofstream output_file;
+  if (arguments.output != "-") {
+    output_file.open(arguments.output);
+    if (!output_file) return line.failed(arguments.output + ": cannot be written");
+  }
+  std::ostream& out = arguments.output == "-" ? std::cout : output_file;
+
+  Batch batch(*engine, arguments, in, out);
+  examples::ProgressBar progress("answering");
+  while (true) {
+    batch.submit_more();
+    batch.write_finished();
+    if (!out) return line.failed(arguments.output + ": cannot be written");
+    if (batch.finished()) return 0;
+    const quire::Result<quire::StepReport> step = engine->step();
+    batch.deliver(engine->events());
+    if (!step && !engine->has_work()) batch.fail(step.status());
+    const double all = static_cast<double>(batch.written() + batch.waiting());
+    progress.show(batch.written() / all, std::to_string(batch.written()) + " done, " +
+                                             std::to_string(batch.waiting()) + " under way");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CommandLine line = describe(arguments);
+  if (const std::optional<int> exit_code = line.parse(argc, argv)) return *exit_code;
+  if (const auto complaint = check(arguments)) return line.wrong(*complaint);
+  return run(line, arguments);
+}

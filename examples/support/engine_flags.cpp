@@ -1,0 +1,63 @@
+#include "support/engine_flags.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "support/progress_bar.h"
+
+namespace examples {
+
+void add_engine_flags(CommandLine& line, EngineFlags& flags) {
+  using quire::Compute;
+  using quire::KvType;
+  quire::EngineOptions& options = flags.options;
+  line.option("--model", "FILE", flags.model,
+              "GGUF file (the first one of a split) or Hugging Face folder");
+  line.option("--device", "NAME", options.device, "cpu, cpu:scalar, cpu:avx2, cpu:avx512");
+  line.option("--threads", "N", options.threads, "default: the processors there are");
+  line.option("--context", "N", options.context, "most tokens of a sequence");
+  line.option("--memory-bytes", "N", options.memory_bytes, "most memory the engine may use");
+  line.option("--kv-bytes", "N", options.kv_bytes, "most memory for keys and values");
+  line.choice<KvType>(
+      "--kv-type",
+      {{"f32", KvType::f32}, {"f16", KvType::f16}, {"bf16", KvType::bf16}, {"int8", KvType::int8}},
+      options.cache.type, "type of the cached keys and values");
+  line.choice<Compute>("--compute", {{"auto", Compute::automatic}, {"f32", Compute::f32}},
+                       options.cpu.compute, "f32: activations are not quantised (slow)");
+  line.option("--page-size", "N", options.cache.page_size, "tokens in a page: 8, 16, ... 128");
+  line.option("--prefix-cache", "0|1", options.cache.enabled, "keep prompts for later requests");
+  line.option("--max-step-tokens", "N", flags.max_step_tokens, "tokens computed in one pass");
+  line.flag("--deterministic", flags.deterministic, "same seed, same tokens; always so on the CPU");
+  line.flag("--verbose", flags.verbose, "log to stderr");
+}
+
+void add_sampling_flags(CommandLine& line, quire::SamplingParams& sampling) {
+  line.option("--temperature", "T", sampling.temperature, "0: always the most likely token");
+  line.option("--top-k", "K", sampling.top_k, "only the K most likely tokens; 0: off");
+  line.option("--top-p", "P", sampling.top_p, "only the most likely tokens that sum up to P");
+  line.option("--min-p", "P", sampling.min_p, "only tokens at least P x as likely as the best");
+  line.option("--seed", "S", sampling.seed, "same seed, same answer");
+}
+
+quire::Result<quire::Engine> open_engine(const CommandLine& line, const EngineFlags& flags) {
+  quire::EngineOptions options = flags.options;
+  if (flags.max_step_tokens) {
+    // A pass needs room for every running sequence and a piece of a prompt.
+    quire::SchedulingOptions& scheduling = options.scheduling;
+    scheduling.max_step_tokens = *flags.max_step_tokens;
+    scheduling.max_running = std::clamp(scheduling.max_step_tokens - 16, 1, scheduling.max_running);
+  }
+  ProgressBar progress("loading");
+  options.on_load_progress = [&progress](double done) {
+    progress.show(done, std::to_string(static_cast<int>(done * 100)) + "%");
+    return true;
+  };
+  options.log = [program = line.program(), verbose = flags.verbose,
+                 terminal = stderr_is_terminal()](quire::LogLevel level, std::string_view text) {
+    if (!verbose && !(terminal && level == quire::LogLevel::warning)) return;
+    std::fprintf(stderr, "%s: %.*s\n", program.c_str(), static_cast<int>(text.size()), text.data());
+  };
+  return quire::Engine::open(flags.model, options);
+}
+
+}  // namespace examples

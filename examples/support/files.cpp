@@ -1,0 +1,48 @@
+#include "support/files.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace examples {
+namespace {
+
+quire::Result<std::string> read_all(std::FILE* file, const std::string& name) {
+  std::string bytes;
+  char block[1 << 16];
+  while (const std::size_t count = std::fread(block, 1, sizeof block, file)) {
+    bytes.append(block, count);
+  }
+  if (std::ferror(file)) {
+    return quire::Status(quire::StatusCode::io_error, name + ": " + std::strerror(errno));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+quire::Result<std::string> read_file(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) {
+    return quire::Status(quire::StatusCode::not_found, path + ": " + std::strerror(errno));
+  }
+  quire::Result<std::string> bytes = read_all(file, path);
+  std::fclose(file);
+  return bytes;
+}
+
+quire::Result<std::string> read_standard_input() {
+  return read_all(stdin, "standard input");
+}
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+quire::Status finish_output() {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return {};
+  return quire::Status(quire::StatusCode::io_error,
+                       std::string("standard output: ") + std::strerror(errno));
+}
+
+}  // namespace examples

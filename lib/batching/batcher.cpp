@@ -1,0 +1,314 @@
+#include "batching/batcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "batching/batcher_impl.h"
+
+namespace quire {
+
+Batcher::Impl::Impl(const BatcherOptions& o)
+    : options(o),
+      allocators(o.windows.size(), PageAllocator(o.page_count)),
+      cache(o.page_size, o.windows, allocators) {}
+
+Batcher::Batcher(const BatcherOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Batcher::~Batcher() = default;
+Batcher::Batcher(Batcher&&) noexcept = default;
+Batcher& Batcher::operator=(Batcher&&) noexcept = default;
+
+void Batcher::add(BatchRequest spec, double now) {
+  Impl& b = *impl_;
+  b.now = now;
+  if (spec.prompt.empty() || b.requests.contains(spec.id)) return;
+  auto request = std::make_unique<LiveRequest>();
+  auto sequence = std::make_unique<Sequence>();
+  Sequence* s = sequence.get();
+  s->id = ++b.last_sequence;
+  s->request = request.get();
+  s->priority = s->urgency = spec.priority;
+  s->arrival = request->arrival = ++b.last_arrival;
+  s->tokens = std::move(spec.prompt);
+  s->slots = spec.max_tokens > 0 ? spec.n : 1;
+  s->publishes = b.options.prefix_cache && spec.use_prefix_cache;
+  s->tables.resize(b.groups());
+  request->prompt_tokens = s->size();
+  request->cache_name = cache_name(b.options.cache_namespace, spec.rope_choice, spec.tenant);
+  request->choices.assign(static_cast<std::size_t>(spec.n), nullptr);
+  request->choices[0] = s;
+  request->live_choices = spec.max_tokens > 0 ? spec.n : 1;
+  request->added_at = now;
+  request->spec = std::move(spec);
+  s->keys = PageKeys(request->cache_name);
+  b.requests.emplace(request->spec.id, std::move(request));
+  b.sequences.emplace(s->id, std::move(sequence));
+  b.waiting.insert(s);
+}
+
+bool Batcher::cancel(RequestId id) {
+  Impl& b = *impl_;
+  const auto found = b.requests.find(id);
+  if (found == b.requests.end()) return false;
+  b.retired[id] = b.make_report(*found->second, b.now);
+  for (Sequence* s : found->second->choices) {
+    if (s == nullptr) continue;
+    if (s->running) {
+      b.stop_running(s);
+    } else {
+      b.waiting.erase(s);
+    }
+    s->request = nullptr;
+    if (s->in_flight) continue;  // its pages are being written
+    b.give_back_pages(s);
+    b.destroy(s);
+  }
+  b.requests.erase(found);
+  return true;
+}
+
+Plan Batcher::plan(const PlanLimits& limits, double now) {
+  Impl& b = *impl_;
+  if (b.flight.serial != 0) b.fail();
+  b.now = now;
+  b.preempted = false;
+  b.retired.clear();
+
+  Plan plan;
+  plan.serial = b.flight.serial = ++b.last_serial;
+  int budget = b.options.max_step_tokens;
+  if (limits.max_tokens > 0) budget = std::min(budget, limits.max_tokens);
+  b.plan_decodes(&plan, &budget);
+  if (plan.decode_tokens > 0 && limits.max_chunk > 0) budget = std::min(budget, limits.max_chunk);
+  b.plan_prompts(&plan, &budget);
+  if (plan.empty()) {
+    b.land();
+    plan.serial = 0;
+  }
+  return plan;
+}
+
+void Batcher::Impl::plan_decodes(Plan* plan, int* budget) {
+  const std::size_t rows = std::min(running.size(), static_cast<std::size_t>(std::max(0, *budget)));
+  plan->tokens.reserve(rows);
+  plan->positions.reserve(rows);
+  plan->rope_choices.reserve(rows);
+  plan->slices.reserve(rows);
+  plan->logit_rows.reserve(rows);
+  plan->draws.reserve(rows);
+  flight.entries.reserve(rows);
+  // Pages come from the back of `running`, so nothing that was planned is preempted.
+  for (std::size_t i = 0; i < running.size() && *budget > 0; ++i) {
+    Sequence* s = running[i];
+    if (!s->answering) continue;
+    if (!grow(s, plan)) break;
+    add_slice(plan, s, 1);
+    --*budget;
+  }
+}
+
+void Batcher::Impl::plan_prompts(Plan* plan, int* budget) {
+  std::vector<Sequence*> prompts;
+  for (Sequence* s : running) {
+    if (!s->answering) prompts.push_back(s);
+  }
+  // After a preemption, pages are short: only what keeps the engine from standing still is admitted.
+  bool closed = preempted && (!plan->empty() || !prompts.empty());
+  bool may_pass = true;
+  std::size_t next = 0;
+  while (*budget > 0) {
+    Sequence* admitted = closed ? nullptr : choose_waiting(may_pass);
+    std::sort(prompts.begin() + static_cast<std::ptrdiff_t>(next), prompts.end(), MoreUrgent());
+    Sequence* s = next < prompts.size() ? prompts[next] : nullptr;
+    if (admitted != nullptr && (s == nullptr || MoreUrgent()(admitted, s))) {
+      if (!admit(admitted, plan)) {
+        closed = *waiting.begin() == admitted || !may_pass;
+        may_pass = false;
+        continue;
+      }
+      s = admitted;
+    } else if (s != nullptr) {
+      ++next;
+    } else {
+      break;
+    }
+    const int count = std::min(*budget, s->size() - s->computed);
+    add_slice(plan, s, count);
+    *budget -= count;
+  }
+}
+
+void Batcher::Impl::add_slice(Plan* plan, Sequence* s, int count) {
+  LiveRequest& request = *s->request;
+  const int first_row = static_cast<int>(plan->tokens.size());
+  PlanSlice& slice = plan->slices.emplace_back();
+  slice.sequence = s->id;
+  slice.request = request.spec.id;
+  slice.first_row = first_row;
+  slice.tokens = count;
+  slice.first_position = s->computed;
+  slice.rope_choice = request.spec.rope_choice;
+  slice.decode = s->answering;
+  const int pages = pages_for(s->computed + count);
+  slice.pages.reserve(groups());
+  for (const PageTable& table : s->tables) {
+    slice.pages.emplace_back(table.entries().begin(), table.entries().begin() + pages);
+  }
+  for (int i = 0; i < count; ++i) {
+    plan->tokens.push_back(s->tokens[static_cast<std::size_t>(s->computed + i)]);
+    plan->positions.push_back(s->computed + i);
+    plan->rope_choices.push_back(slice.rope_choice);
+  }
+  (s->answering ? plan->decode_tokens : plan->prefill_tokens) += count;
+  if (request.first_pass_at < 0) request.first_pass_at = now;
+
+  if (request.spec.prompt_logits && !request.forked) {
+    const int end = std::min(s->computed + count, request.prompt_tokens - 1);
+    for (int p = std::max(s->computed, request.prompt_logits_done); p < end; ++p) {
+      plan->prompt_logit_rows.push_back(first_row + p - s->computed);
+    }
+  }
+  // An admission has made its entry already.
+  if (!s->in_flight) flight.entries.push_back({.sequence = s});
+  s->in_flight = true;
+  flight.entries.back().tokens = count;
+  if (s->computed + count == s->size()) plan_draws(plan, s, first_row + count - 1);
+}
+
+void Batcher::Impl::plan_draws(Plan* plan, Sequence* s, int last_row) {
+  const BatchRequest& spec = s->request->spec;
+  if (spec.max_tokens == 0) return;
+  const int logit_row = static_cast<int>(plan->logit_rows.size());
+  plan->logit_rows.push_back(last_row);
+  const int end = s->request->forked ? s->choice + 1 : spec.n;
+  for (int choice = s->choice; choice < end; ++choice) {
+    plan->draws.push_back({logit_row, s->id, spec.id, choice});
+  }
+  flight.entries.back().draws = end - s->choice;
+}
+
+void Batcher::Impl::start_running(Sequence* s) {
+  s->running = true;
+  used_slots += s->slots;
+  headroom += s->headroom;
+  running.insert(std::upper_bound(running.begin(), running.end(), s, MoreUrgent()), s);
+}
+
+void Batcher::Impl::stop_running(Sequence* s) {
+  s->running = false;
+  used_slots -= s->slots;
+  headroom -= s->headroom;
+  s->headroom = 0;
+  const auto place = std::lower_bound(running.begin(), running.end(), s, MoreUrgent());
+  require(place != running.end() && *place == s, "a running sequence is not in its place");
+  if (place != running.end()) running.erase(place);
+  s->urgency = s->priority;
+}
+
+void Batcher::Impl::set_urgency(Sequence* s, int urgency) {
+  if (s->urgency == urgency) return;
+  const auto place = std::lower_bound(running.begin(), running.end(), s, MoreUrgent());
+  require(place != running.end() && *place == s, "a running sequence is not in its place");
+  if (place != running.end()) running.erase(place);
+  s->urgency = urgency;
+  running.insert(std::upper_bound(running.begin(), running.end(), s, MoreUrgent()), s);
+}
+
+void Batcher::Impl::give_back_pages(Sequence* s) {
+  for (std::size_t g = 0; g < groups(); ++g) {
+    require(s->tables[g].truncate(0, allocators[g]), "a page was released twice");
+  }
+  unpromise_pages(s, s->published, s->producing_end);
+  if (s->tip != kNoNode) cache.unpin(s->tip);
+  s->tip = kNoNode;
+  s->published = s->producing_end = 0;
+  s->computed = 0;
+  s->answering = false;
+  s->looked_up_at = ~std::uint64_t{0};
+}
+
+void Batcher::Impl::destroy(Sequence* s) { sequences.erase(s->id); }
+
+void Batcher::Impl::require(bool ok, const char* what) {
+  if (!ok && fault.ok()) fault = Status(StatusCode::internal, what);
+}
+
+void Batcher::commit(const Plan& plan, std::span<const DrawOutcome> outcomes, double now) {
+  Impl& b = *impl_;
+  if (plan.serial == 0 || plan.serial != b.flight.serial) return;
+  if (outcomes.size() != plan.draws.size()) {
+    b.require(false, "a pass was committed without an outcome for each draw");
+    return b.fail();
+  }
+  b.now = now;
+  b.query_count += b.flight.queries;
+  b.hit_token_count += b.flight.hit_tokens;
+  const std::vector<PassEntry> entries = std::move(b.flight.entries);
+  b.land();
+  std::size_t draw = 0;
+  for (const PassEntry& entry : entries) {
+    const std::size_t draws = static_cast<std::size_t>(entry.draws);
+    b.commit_entry(entry, outcomes.subspan(draw, draws));
+    draw += draws;
+  }
+}
+
+void Batcher::fail(const Plan& plan) {
+  if (plan.serial != 0 && plan.serial == impl_->flight.serial) impl_->fail();
+}
+
+bool Batcher::has_request(RequestId id) const { return impl_->requests.contains(id); }
+int Batcher::waiting() const { return static_cast<int>(impl_->waiting.size()); }
+int Batcher::running() const { return static_cast<int>(impl_->running.size()); }
+
+const std::vector<std::int32_t>* Batcher::tokens(RequestId id, int choice) const {
+  const auto found = impl_->requests.find(id);
+  if (found == impl_->requests.end() || choice < 0) return nullptr;
+  const LiveRequest& request = *found->second;
+  if (static_cast<std::size_t>(choice) >= request.choices.size()) return nullptr;
+  const Sequence* s = request.choices[request.forked ? static_cast<std::size_t>(choice) : 0];
+  return s == nullptr ? nullptr : &s->tokens;
+}
+
+RequestReport Batcher::Impl::make_report(const LiveRequest& r, double at) const {
+  RequestReport report;
+  report.prompt_tokens = r.prompt_tokens;
+  report.cached_tokens = std::max(0, r.cached_tokens);
+  report.generated_tokens = r.generated_tokens;
+  report.preemptions = r.preemptions;
+  report.bypasses = r.bypasses;
+  if (r.first_pass_at < 0) return report;
+  report.queued_seconds = r.first_pass_at - r.added_at;
+  if (r.first_token_at < 0) return report;
+  report.prefill_seconds = r.first_token_at - r.first_pass_at;
+  report.first_token_seconds = r.first_token_at - r.added_at;
+  report.decode_seconds = at - r.first_token_at;
+  return report;
+}
+
+RequestReport Batcher::report(RequestId id, double now) const {
+  if (const auto live = impl_->requests.find(id); live != impl_->requests.end()) {
+    return impl_->make_report(*live->second, now);
+  }
+  const auto ended = impl_->retired.find(id);
+  return ended == impl_->retired.end() ? RequestReport{} : ended->second;
+}
+
+PageCounts Batcher::pages() const {
+  PageCounts counts;
+  for (const PageAllocator& allocator : impl_->allocators) {
+    counts.free += allocator.free_count();
+    counts.in_use += allocator.in_use_count();
+    counts.cached += allocator.idle_count();
+    counts.total += allocator.page_count();
+  }
+  return counts;
+}
+
+long long Batcher::preemptions() const { return impl_->preemption_count; }
+long long Batcher::prefix_queries() const { return impl_->query_count; }
+long long Batcher::prefix_hit_tokens() const { return impl_->hit_token_count; }
+void Batcher::clear_cache() { impl_->cache.clear(); }
+Status Batcher::check_invariants() const { return impl_->check(); }
+
+}  // namespace quire

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <quire/request.h>
+#include <quire/status.h>
+#include <quire/token_event.h>
+
+#include "batching/plan.h"
+#include "device/kv_cache.h"
+
+namespace quire {
+
+struct BatcherOptions {
+  int page_size = 16;
+  int page_count = 0;         // pages of each group; every group has as many
+  std::vector<int> windows;   // of each KV group; 0: all tokens. At least one group
+  int context = 0;            // most tokens of a sequence
+  int max_running = 64;
+  int max_step_tokens = 512;
+  int max_bypasses = 8;
+  bool prefix_cache = true;
+  std::string cache_namespace;  // model, KV type, RoPE choice rule ...: part of every page's key
+};
+
+// A request as the batcher sees it: tokens and limits, no text.
+struct BatchRequest {
+  RequestId id = 0;
+  std::vector<std::int32_t> prompt;  // at least one token
+  int max_tokens = 0;                // most new tokens of each choice; may be 0 with prompt_logits
+  int n = 1;
+  int priority = 0;
+  std::string tenant;
+  bool use_prefix_cache = true;
+  bool prompt_logits = false;        // reads no cache, lists every prompt row but the last
+  int rope_choice = 0;               // 0 short, 1 long: part of the cache namespace
+};
+
+struct PlanLimits {
+  int max_tokens = 0;  // of the pass; at most max_step_tokens; 0: max_step_tokens
+  int max_chunk = 0;   // prompt tokens while answers run; 0: no limit beyond max_tokens
+};
+
+// What the engine decided about one draw of a plan, in the order of Plan::draws.
+struct DrawOutcome {
+  std::int32_t token = 0;
+  bool append = true;    // the token joins the sequence (an end token may or may not)
+  bool finish = false;   // this choice has ended
+};
+
+// Pages by state; their sum is page_count of each group, added over groups.
+struct PageCounts {
+  int free = 0;
+  int in_use = 0;   // referenced by a sequence
+  int cached = 0;   // held only by the prefix cache
+  int total = 0;
+};
+
+// Iteration-level batching (ORCA, OSDI 2022) with chunked prefill over paged KV memory (PagedAttention,
+// SOSP 2023) and the prefix cache. Deterministic: reads no clock (`now` is in seconds on any steady
+// scale), starts no thread. Not thread-safe; the engine feeds it from its request queue.
+//
+// A plan is a transaction: pages are reserved by `plan`, and `commit` or `fail` must follow before
+// the next plan. Nothing is published to the prefix cache before commit.
+class Batcher {
+ public:
+  explicit Batcher(const BatcherOptions& options);
+  ~Batcher();
+  Batcher(Batcher&&) noexcept;
+  Batcher& operator=(Batcher&&) noexcept;
+
+  // ok if the request can be served when alone: prompt + max_tokens within the context, and the pages
+  // of all n choices within the pool; else resource_exhausted with both numbers.
+  Status can_ever_fit(const BatchRequest& request) const;
+
+  void add(BatchRequest request, double now);
+
+  // Forgets a request, queued or running. True if it was there. Pages of a pass in flight are given
+  // back at its commit or fail, all others at once.
+  bool cancel(RequestId id);
+
+  // The next pass; an empty plan if nothing can or need be computed. Never stalls while there is a
+  // live request: admits, evicts cached pages, preempts (newest of the lowest priority).
+  Plan plan(const PlanLimits& limits, double now);
+
+  // The pass was computed. Appends tokens, publishes full pages, retires finished choices, frees
+  // pages behind windows. `outcomes` has one entry for each draw of the plan.
+  void commit(const Plan& plan, std::span<const DrawOutcome> outcomes, double now);
+
+  // The pass failed: publishes nothing and keeps none of its pages; its requests are planned again.
+  void fail(const Plan& plan);
+
+  bool has_request(RequestId id) const;
+  int waiting() const;  // requests queued (preempted ones included)
+  int running() const;  // sequences
+  // Tokens of a choice so far (prompt, then output); null when unknown or retired.
+  const std::vector<std::int32_t>* tokens(RequestId id, int choice) const;
+  // Counts and times so far; times that have not come yet are 0.
+  RequestReport report(RequestId id, double now) const;
+  PageCounts pages() const;
+  long long preemptions() const;
+  long long prefix_queries() const;
+  long long prefix_hit_tokens() const;
+
+  // Drops every cached page that no sequence uses.
+  void clear_cache();
+
+  // Internal checks: page sums, reference counts against the tables, nothing shared in a write set,
+  // hashes against their tokens. For tests and debug builds; the first broken invariant in words.
+  Status check_invariants() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace quire

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "batching/batcher.h"
+#include "batching/sequence.h"
+
+namespace quire {
+
+// A page table entry that a plan made or changed; undone if the pass fails.
+struct Growth {
+  Sequence* sequence = nullptr;
+  int group = 0;
+  int index = 0;
+  PageId replaced = kNoPage;  // the shared page a copy stands in for, its reference kept; or none
+};
+
+struct PassEntry {
+  Sequence* sequence = nullptr;
+  int tokens = 0;
+  int draws = 0;
+  bool admitted = false;  // by this plan: a failure sends it back to the queue
+  int found_tokens = 0;   // in the cache, at this admission
+};
+
+// Everything between plan and commit.
+struct Flight {
+  std::uint64_t serial = 0;  // 0: none
+  std::vector<PassEntry> entries;
+  std::vector<Growth> growth;
+  std::vector<PageCopy> sources;      // cached pages that are copied from, each with a reference
+  std::vector<std::uint64_t> passed;  // waiting sequences that an admission of this plan passed
+  long long queries = 0;
+  long long hit_tokens = 0;
+};
+
+// The parts of the batcher, by file: batcher.cpp plans and keeps the books, admission.cpp chooses and
+// admits waiting sequences, growth.cpp finds pages for running ones and preempts, outcome.cpp
+// commits, fit.cpp computes what can ever fit, batcher_check.cpp checks.
+struct Batcher::Impl {
+  explicit Impl(const BatcherOptions& options);
+
+  // batcher.cpp
+  void plan_decodes(Plan* plan, int* budget);
+  void plan_prompts(Plan* plan, int* budget);
+  void add_slice(Plan* plan, Sequence* s, int count);
+  void plan_draws(Plan* plan, Sequence* s, int last_row);
+  void start_running(Sequence* s);
+  void stop_running(Sequence* s);
+  void set_urgency(Sequence* s, int urgency);
+  void give_back_pages(Sequence* s);  // to the state of a waiting sequence
+  void destroy(Sequence* s);
+  RequestReport make_report(const LiveRequest& request, double now) const;
+
+  // admission.cpp
+  Sequence* choose_waiting(bool may_pass);
+  bool admit(Sequence* s, Plan* plan);
+  bool reserve_prompt(Sequence* s, const PrefixMatch& match, Plan* plan);
+  void count_passed(const Sequence* s);
+  bool waits_for_sibling(Sequence* s);
+  void look_up(Sequence* s);
+  int match_limit(const Sequence& s) const;
+  bool reads_cache(const Sequence& s) const;
+  bool has_room(int pages, int headroom) const;
+  void promise_pages(Sequence* s);
+  void unpromise_pages(Sequence* s, int first, int end);
+
+  // growth.cpp
+  bool grow(Sequence* s, Plan* plan);  // false: it had to give way itself
+  PageId take_page(int group);         // free, or by eviction; kNoPage if neither
+  PageId take_page_for(Sequence* s, int group);  // ... or by preemption
+  bool must_copy(int group, PageId page) const;
+  void preempt(Sequence* s);
+  void release_behind_windows(Sequence* s);
+  int first_needed_page(int group, int position) const;
+
+  // outcome.cpp
+  void commit_entry(const PassEntry& entry, std::span<const DrawOutcome> outcomes);
+  void publish_whole_pages(Sequence* s);
+  void publish_tail(Sequence* s);
+  void apply_draws(Sequence* s, std::span<const DrawOutcome> outcomes);
+  void fork(Sequence* s, int choice, std::int32_t token);
+  void end_choice(LiveRequest* request, int choice);
+  void land();  // gives back what only the pass held
+  void fail();
+
+  Status check() const;
+  void require(bool ok, const char* what);
+
+  std::size_t groups() const { return allocators.size(); }
+  PageAllocator& allocator(int group) { return allocators[static_cast<std::size_t>(group)]; }
+  int pages_for(int tokens) const { return (tokens + options.page_size - 1) / options.page_size; }
+
+  BatcherOptions options;
+  std::vector<PageAllocator> allocators;  // [group]
+  PrefixCache cache;
+
+  std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> requests;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences;
+  std::vector<Sequence*> running;               // sorted by MoreUrgent
+  std::set<Sequence*, MoreUrgent> waiting;
+  std::unordered_map<Digest, std::uint64_t, DigestHash> promised;  // page key -> producing sequence
+  std::map<RequestId, RequestReport> retired;   // since the last plan
+
+  Flight flight;
+  std::uint64_t last_serial = 0;
+  std::uint64_t last_sequence = 0;
+  std::uint64_t last_arrival = 0;
+  int used_slots = 0;     // of max_running
+  int headroom = 0;       // pages of each group kept for the first growth of admitted sequences
+  bool preempted = false; // by the plan being made
+  double now = 0;
+  long long preemption_count = 0;
+  long long query_count = 0;
+  long long hit_token_count = 0;
+  std::vector<PageId> page_buffer;  // scratch: one page of each group
+  Status fault;           // the first broken invariant met on the way
+};
+
+}  // namespace quire

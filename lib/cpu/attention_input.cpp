@@ -1,0 +1,96 @@
+#include "base/error.h"
+#include "cpu/operations.h"
+#include "cpu/phase.h"
+#include "cpu/row_phase.h"
+#include "cpu/sequence_check.h"
+
+namespace quire::cpu {
+namespace {
+
+Status check(CpuDevice& device, const AttentionInputArgs& args) {
+  constexpr const char* kWhat = "attention_input";
+  const int head_size = args.kv.head_size;
+  if (Status s = check_rows(device, kWhat, args.rows, args.width); !s) return s;
+  const WorkLimits& limits = device.scratch()->limits();
+  if (Status s = check_kv(kWhat, args.kv, limits.head_size); !s) return s;
+  if (Status s = check_linear(kWhat, args.q, args.width); !s) return s;
+  if (args.heads < args.kv.kv_heads || args.heads > limits.heads ||
+      args.q->weight->rows() != std::int64_t{args.heads} * head_size ||
+      args.rope.dimensions > head_size || args.rope.dimensions % 2 != 0) {
+    return error(StatusCode::internal, "{}: {} heads of {} for a projection of {}", kWhat,
+                 args.heads, head_size, args.q->weight->rows());
+  }
+  if (args.k == nullptr) return {};
+  for (const Linear* linear : {args.k, args.v}) {
+    if (Status s = check_linear(kWhat, linear, args.width); !s) return s;
+    if (linear->weight->rows() != std::int64_t{args.kv.kv_heads} * head_size) {
+      return error(StatusCode::internal, "{}: {} KV heads of {} for a projection of {}", kWhat,
+                   args.kv.kv_heads, head_size, linear->weight->rows());
+    }
+  }
+  return check_sequences(kWhat, args.sequences, args.rows, args.kv, 1);
+}
+
+// Norm and rotation of all heads of one row, in place.
+void finish_heads(const RowKernels& kernels, const AttentionInputArgs& args, const RmsNorm& norm,
+                  int heads, std::int64_t row, float* x) {
+  const int size = args.kv.head_size;
+  const int half = args.rope.dimensions / 2;
+  if (args.qk_norm == QkNorm::whole) norm_row(kernels, norm, x, heads * size, x);
+  for (int h = 0; h < heads; ++h) {
+    float* one = x + static_cast<std::int64_t>(h) * size;
+    if (args.qk_norm == QkNorm::per_head) norm_row(kernels, norm, one, size, one);
+    if (half > 0) {
+      kernels.rotate(one, args.rope.cosine + row * half, args.rope.sine + row * half, half);
+    }
+  }
+}
+
+void write_row(const RowKernels& kernels, const AttentionInputArgs& args, const KvLayout& layout,
+               const SequenceRows& sequence, std::int64_t row, const float* key,
+               const float* value) {
+  const int position = sequence.first_position + static_cast<int>(row - sequence.first_row);
+  std::byte* slab = args.kv.slab(sequence.pages[position / layout.page_size]);
+  for (int h = 0; h < args.kv.kv_heads; ++h) {
+    kernels.write_key_value(layout, slab + layout.head_bytes * static_cast<std::size_t>(h),
+                            position % layout.page_size, key + h * layout.head_size,
+                            value + h * layout.head_size);
+  }
+}
+
+}  // namespace
+
+Status attention_input(Device& base, const AttentionInputArgs& args) {
+  auto& device = static_cast<CpuDevice&>(base);
+  if (Status status = check(device, args); !status) return status;
+  const RowKernels& kernels = device.row();
+  const KvLayout layout = kv_layout(args.kv.type, args.kv.page_size, args.kv.head_size);
+  const std::int64_t q_width = std::int64_t{args.heads} * args.kv.head_size;
+  const std::int64_t kv_width = std::int64_t{args.kv.kv_heads} * args.kv.head_size;
+  float* keys = device.scratch()->product();
+  float* values = keys + args.rows * kv_width;
+
+  const Activations x =
+      prepare_normed_rows(device, args.hidden, args.rows, args.width, args.norm);
+  const Product products[] = {
+      {args.q, args.query, q_width}, {args.k, keys, kv_width}, {args.v, values, kv_width}};
+  const bool writes = args.k != nullptr;
+  multiply(device, x, std::span(products, writes ? 3 : 1));
+
+  for_pieces(device.pool(), args.rows, piece_size(device.pool(), args.rows, 4, 4),
+             [&](std::int64_t first, std::int64_t last, int) {
+               const SequenceRows* sequence = args.sequences.data();
+               for (std::int64_t row = first; row < last; ++row) {
+                 finish_heads(kernels, args, args.q_norm, args.heads, row,
+                              args.query + row * q_width);
+                 if (!writes) continue;
+                 while (row >= sequence->first_row + sequence->rows) ++sequence;
+                 float* key = keys + row * kv_width;
+                 finish_heads(kernels, args, args.k_norm, args.kv.kv_heads, row, key);
+                 write_row(kernels, args, layout, *sequence, row, key, values + row * kv_width);
+               }
+             });
+  return {};
+}
+
+}  // namespace quire::cpu

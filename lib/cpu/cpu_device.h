@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/thread_pool.h"
+#include "cpu/matmul.h"
+#include "cpu/row_kernels.h"
+#include "cpu/scratch.h"
+#include "device/device.h"
+
+namespace quire::cpu {
+
+// The host as a device. The operations are the same for all instruction sets; what differs is the two
+// tables of kernels.
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(Isa isa, const CpuOptions& options, std::unique_ptr<ThreadPool> pool);
+
+  std::string name() const override;
+  int threads() const override { return pool_->size(); }
+  int default_page_size() const override { return 16; }
+  const ModelOps& ops() const override;
+  Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override;
+  Result<std::unique_ptr<PackedMatrix>> pack(const TensorView& stored,
+                                             const PackSpec& spec) override;
+  std::size_t packed_bytes(DType type, std::int64_t rows, std::int64_t columns,
+                           const PackSpec& spec) const override;
+  std::size_t kv_layer_bytes(const KvGroupSpec& spec, KvType type, int page_size) const override;
+  Status reserve(const WorkLimits& limits) override;
+  std::size_t scratch_bytes(const WorkLimits& limits) const override;
+  void rest() override { pool_->rest(); }
+
+  ThreadPool& pool() { return *pool_; }
+  const RowKernels& row() const { return row_; }
+  const MatmulKernels& matmul() const { return matmul_; }
+  // Null before `reserve`.
+  Scratch* scratch() { return scratch_ ? &*scratch_ : nullptr; }
+
+ private:
+  Isa isa_;
+  Compute compute_;
+  bool in_place_;
+  std::unique_ptr<ThreadPool> pool_;
+  const RowKernels& row_;
+  const MatmulKernels& matmul_;
+  std::optional<Scratch> scratch_;
+};
+
+}  // namespace quire::cpu

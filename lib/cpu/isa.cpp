@@ -1,0 +1,42 @@
+#include "cpu/isa.h"
+
+namespace quire::cpu {
+
+// The builtins read CPUID and, for the registers that the system must save, XGETBV.
+bool supports(Isa isa) {
+  if (isa == Isa::scalar) return true;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c");
+  if (isa == Isa::avx2) return avx2;
+  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
+Isa best_isa() {
+  if (supports(Isa::avx512)) return Isa::avx512;
+  return supports(Isa::avx2) ? Isa::avx2 : Isa::scalar;
+}
+
+std::string_view isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::scalar: return "scalar";
+    case Isa::avx2: return "avx2";
+    case Isa::avx512: return "avx512";
+  }
+  return "unknown";
+}
+
+std::optional<Isa> isa_from_name(std::string_view name) {
+  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+    if (isa_name(isa) == name) return isa;
+  }
+  return std::nullopt;
+}
+
+}  // namespace quire::cpu

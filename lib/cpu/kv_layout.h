@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+
+#include "device/kv_cache.h"
+
+namespace quire::cpu {
+
+// How this device lays out one head in a layer's slab of a page: keys [head_size][page_size], so that
+// a vector holds consecutive tokens, then values [page_size][head_size], then for int8 a float scale
+// for each token's key and for each token's value. Offsets are in bytes, multiples of 64.
+struct KvLayout {
+  KvType type = KvType::f16;
+  int page_size = 0;
+  int head_size = 0;
+  std::size_t values = 0;
+  std::size_t key_scales = 0;
+  std::size_t value_scales = 0;
+  std::size_t head_bytes = 0;
+};
+
+KvLayout kv_layout(KvType type, int page_size, int head_size);
+
+}  // namespace quire::cpu

@@ -1,0 +1,103 @@
+#include "cpu/matmul.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "cpu/matmul_kernels.h"
+#include "cpu/pack.h"
+#include "cpu/packed_format.h"
+
+namespace quire::cpu {
+namespace {
+
+constexpr int kGroupMultiple = 2;      // groups of a row are padded to whole records of two
+constexpr int kInPlaceColumns = 512;   // packed at once by a product of stored weights
+
+int padded_groups(int columns) { return round_up(ceil_div(columns, kGroup), kGroupMultiple); }
+
+ActivationGroup* groups_of(const Activations& activations) {
+  return reinterpret_cast<ActivationGroup*>(activations.storage);
+}
+
+template <QuantiseRow quantise>
+void prepare(const Activations& activations, int first, int last) {
+  const std::int64_t groups = padded_groups(activations.columns);
+  for (std::int64_t row = first; row < last; ++row) {
+    quantise(activations.values + row * activations.columns, activations.columns,
+             groups_of(activations) + row * groups, static_cast<int>(groups));
+  }
+}
+
+// Packs a part of a panel into `scratch` and multiplies it by all tokens, part after part: the same
+// sums in the same order as from packed weights.
+template <Multiply kernel>
+void multiply_in_place(const Matrix& matrix, MatmulArgs args) {
+  constexpr std::size_t kScratch = std::size_t{kInPlaceColumns} * kPanelRows * sizeof(float);
+  alignas(64) std::byte scratch[kScratch];
+  const MatmulArgs whole = args;
+  for (std::int64_t panel = whole.first_panel; panel < whole.last_panel; ++panel) {
+    for (int first = 0; first < whole.columns; first += kInPlaceColumns) {
+      args.columns = std::min(kInPlaceColumns, whole.columns - first);
+      pack_panel(matrix.source(), panel, first, args.columns, scratch);
+      args.panels = scratch;
+      args.first_panel = 0;
+      args.last_panel = 1;
+      args.rows = std::min<std::int64_t>(kPanelRows, whole.rows - panel * kPanelRows);
+      args.groups = whole.groups + first / kGroup;
+      args.values = whole.values + first;
+      args.bias = whole.bias && first + args.columns == whole.columns ? whole.bias + panel * kPanelRows : nullptr;
+      args.resume = first > 0;
+      args.output = whole.output + panel * kPanelRows;
+      kernel(args);
+    }
+  }
+}
+
+template <Multiply kernel>
+void multiply(const Matrix& matrix, const Activations& activations, std::int64_t first_panel,
+              std::int64_t last_panel, const float* bias, float* output, std::int64_t output_stride) {
+  MatmulArgs args;
+  args.type = matrix.type();
+  args.form = matrix.form();
+  args.panels = matrix.panels();
+  args.panel_bytes = matrix.panel_bytes();
+  args.rows = matrix.rows();
+  args.first_panel = first_panel;
+  args.last_panel = last_panel;
+  args.columns = static_cast<int>(matrix.columns());
+  args.tokens = activations.rows;
+  args.groups = groups_of(activations);
+  args.group_stride = padded_groups(activations.columns);
+  args.values = activations.values;
+  args.value_stride = activations.columns;
+  args.bias = bias;
+  args.output = output;
+  args.output_stride = output_stride;
+  if (matrix.in_place()) {
+    multiply_in_place<kernel>(matrix, args);
+  } else {
+    kernel(args);
+  }
+}
+
+constexpr MatmulKernels kScalar = {prepare<quantise_row_scalar>, multiply<multiply_scalar>};
+constexpr MatmulKernels kAvx2 = {prepare<quantise_row_avx2>, multiply<multiply_avx2>};
+constexpr MatmulKernels kAvx512 = {prepare<quantise_row_avx512>, multiply<multiply_avx512>};
+
+}  // namespace
+
+std::size_t activation_bytes(int rows, int columns) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(padded_groups(columns)) *
+         sizeof(ActivationGroup);
+}
+
+const MatmulKernels& matmul_kernels(Isa isa) {
+  switch (isa) {
+    case Isa::avx512: return kAvx512;
+    case Isa::avx2: return kAvx2;
+    case Isa::scalar: break;
+  }
+  return kScalar;
+}
+
+}  // namespace quire::cpu

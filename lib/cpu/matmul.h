@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <quire/engine_options.h>
+#include <quire/status.h>
+
+#include "base/thread_pool.h"
+#include "device/packed_matrix.h"
+#include "tensor/tensor_view.h"
+
+namespace quire::cpu {
+
+// Instruction sets with an own table; see isa.h for the choice.
+enum class Isa { scalar, avx2, avx512 };  // avx512: F, BW, DQ, VL and VNNI
+
+// Rows of activations prepared for every kind of weight: the floats, and their 8-bit form in groups
+// of 32 with one float scale each (value = scale * code). The storage belongs to the device's scratch.
+struct Activations {
+  int rows = 0;
+  int columns = 0;                    // padded inside to whole groups; the padding is zero
+  const float* values = nullptr;      // [rows][columns]
+  std::byte* storage = nullptr;       // activation_bytes(rows, columns), 64-byte aligned
+};
+
+std::size_t activation_bytes(int rows, int columns);
+
+class PackArena;  // see pack_buffer.h
+class Matrix;  // the packed matrix of this backend, a PackedMatrix
+
+// The matrix kernels of one instruction set. Output (row r, token t) has the same bits for any number
+// of tokens and any split of the output rows.
+struct MatmulKernels {
+  // Quantises rows [first, last) of activations.values into its storage.
+  void (*prepare)(const Activations& activations, int first, int last);
+  // output[t * output_stride + r] = sum_k W[r][k] * x[t][k] (+ bias[r] if bias), for all prepared
+  // tokens t and for the output rows of panels [first_panel, last_panel); see kPanelRows.
+  void (*multiply)(const Matrix& matrix, const Activations& activations, std::int64_t first_panel,
+                   std::int64_t last_panel, const float* bias, float* output,
+                   std::int64_t output_stride);
+};
+
+constexpr int kPanelRows = 16;  // output rows of a panel; the last one of a matrix may be partial
+
+const MatmulKernels& matmul_kernels(Isa isa);
+
+// Packs a stored matrix for `compute` (automatic: 8-bit activations for quantised types, float32 for
+// F32, F16, BF16; f32: float32 activations for all), in parallel. `in_place` keeps the stored bytes
+// where they are and multiplies them as stored (they must outlive the matrix). The memory comes from
+// `arena`, so that matrices share huge pages, or from mappings of its own.
+Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, const PackSpec& spec,
+                                                  Compute compute, bool in_place, Isa isa,
+                                                  ThreadPool& pool, PackArena* arena = nullptr);
+std::size_t packed_matrix_bytes(DType type, std::int64_t rows, std::int64_t columns,
+                                const PackSpec& spec, Compute compute, bool in_place, Isa isa);
+
+// Row r of a matrix packed with `gather`, expanded to float32 (the stored weights' exact values).
+void gather_row(const PackedMatrix& matrix, std::int64_t row, float* to);
+
+}  // namespace quire::cpu

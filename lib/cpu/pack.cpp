@@ -1,0 +1,282 @@
+#include "cpu/pack.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "cpu/matmul.h"
+#include "cpu/pack_expand.h"
+#include "cpu/pack_unpack.h"
+#include "tensor/blocks.h"
+
+namespace quire::cpu {
+namespace {
+
+std::uint32_t load_u32(const std::uint8_t* from) {
+  std::uint32_t value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+void store_u32(std::uint8_t* to, std::uint32_t value) { std::memcpy(to, &value, sizeof value); }
+
+// Writes one row's 32 codes into its four bytes of each vector of the group.
+template <CodeForm form>
+void interleave_codes(const std::uint8_t* codes, std::uint8_t* to) {
+  if constexpr (form == CodeForm::bytes) {
+    for (int quad = 0; quad < 8; ++quad) {
+      std::memcpy(to + kVectorBytes * quad, codes + 4 * quad, 4);
+    }
+    return;
+  }
+  for (int v = 0; v < 4; ++v) {
+    const std::uint32_t low = load_u32(codes + 4 * v) & 0x0f0f0f0fu;
+    const std::uint32_t high = load_u32(codes + 16 + 4 * v) & 0x0f0f0f0fu;
+    store_u32(to + kVectorBytes * v, low | high << 4);
+  }
+  if constexpr (form == CodeForm::nibbles_1) {
+    std::uint32_t bits = 0;
+    for (int quad = 0; quad < 8; ++quad) {
+      bits |= (load_u32(codes + 4 * quad) >> 4 & 0x01010101u) << quad;
+    }
+    store_u32(to + kVectorBytes * 4, bits);
+  }
+  if constexpr (form == CodeForm::nibbles_2) {
+    for (int half = 0; half < 2; ++half) {
+      std::uint32_t bits = 0;
+      for (int quad = 0; quad < 4; ++quad) {
+        bits |= (load_u32(codes + 16 * half + 4 * quad) >> 4 & 0x03030303u) << (2 * quad);
+      }
+      store_u32(to + kVectorBytes * (4 + half), bits);
+    }
+  }
+}
+
+void store_u16(std::uint8_t* to, int index, std::uint16_t value) {
+  std::memcpy(to + 2 * index, &value, sizeof value);
+}
+
+template <class Format>
+void interleave_scales(const RowRecord& record, int row, std::uint8_t* to) {
+  if constexpr (Format::kScales == ScaleForm::half || Format::kScales == ScaleForm::bfloat ||
+                Format::kScales == ScaleForm::half_min) {
+    for (int group = 0; group < 2; ++group) {
+      store_u16(to, 16 * group + row, record.scale[group]);
+      if constexpr (Format::kScales == ScaleForm::half_min) {
+        store_u16(to, 32 + 16 * group + row, record.minimum[group]);
+      }
+    }
+  } else {
+    using Sizes = PackedSizes<Format>;
+    store_u16(to, row, record.scale[0]);
+    if constexpr (Sizes::kMinimum) store_u16(to, 16 + row, record.minimum[0]);
+    for (int i = 0; i < Sizes::kGroups * Sizes::kParts; ++i) to[64 + 16 * i + row] = record.factor[i];
+    if constexpr (Format::kScales == ScaleForm::super_min) {
+      for (int i = 0; i < 8; ++i) to[64 + 128 + 16 * i + row] = record.minimum_factor[i];
+    }
+  }
+}
+
+// Rows behind the last one of the matrix are zero: no pointer.
+using PanelRows = const std::byte* [kPanelRows];
+
+template <class Format>
+void pack_quantised_panel(const PanelRows& rows, std::int64_t columns, std::byte* to) {
+  using Sizes = PackedSizes<Format>;
+  const int block = info(Format::kType).block;
+  const int block_bytes = info(Format::kType).block_bytes;
+  const int record_blocks = Sizes::kColumns / block;
+  const std::int64_t blocks = columns / block;
+  RowRecord record;
+  for (std::int64_t first = 0; first < blocks; first += record_blocks) {
+    std::uint8_t* out = reinterpret_cast<std::uint8_t*>(to) + first / record_blocks * Sizes::kRecordBytes;
+    const int count = static_cast<int>(std::min<std::int64_t>(record_blocks, blocks - first));
+    if constexpr (Sizes::kGroups == 8) std::memset(out + Sizes::kCodeBytes, 0, 64);
+    for (int row = 0; row < kPanelRows; ++row) {
+      unpack_record(Format::kType, rows[row] + (rows[row] ? first * block_bytes : 0),
+                    rows[row] ? count : 0, record);
+      for (int group = 0; group < Sizes::kGroups; ++group) {
+        interleave_codes<Format::kCodes>(record.codes + kGroup * group,
+                                         out + group * Sizes::kGroupBytes + 4 * row);
+      }
+      interleave_scales<Format>(record, row, out + Sizes::kCodeBytes);
+    }
+  }
+}
+
+template <class Element>
+void pack_plain_panel(const PanelRows& rows, std::int64_t columns, std::byte* to) {
+  for (int row = 0; row < kPanelRows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      Element value = 0;
+      if (rows[row]) std::memcpy(&value, rows[row] + column * sizeof(Element), sizeof value);
+      std::memcpy(to + (column * kPanelRows + row) * sizeof(Element), &value, sizeof value);
+    }
+  }
+}
+
+std::int64_t stored_row(const Matrix::Source& source, std::int64_t row) {
+  if (source.unpermute_heads == 0) return row;
+  const std::int64_t size = source.view.rows() / source.unpermute_heads;
+  const std::int64_t head = row / size, within = row % size;
+  return head * size + 2 * (within % (size / 2)) + within / (size / 2);
+}
+
+bool multiplies(DType type) {
+  return is_quantised(type) || type == DType::f32 || type == DType::f16 || type == DType::bf16;
+}
+
+Status check_stored(const TensorView& stored, const PackSpec& spec) {
+  if (!multiplies(stored.type)) {
+    return error(StatusCode::unsupported, "{}: {} is no type of a weight matrix", stored.name,
+                 info(stored.type).name);
+  }
+  const std::optional<std::size_t> bytes = row_bytes(stored.type, stored.columns());
+  if (!bytes) {
+    return error(StatusCode::unsupported, "{}: rows of {} elements are no whole blocks of {} ({} elements)",
+                 stored.name, stored.columns(), info(stored.type).name, info(stored.type).block);
+  }
+  const std::optional<std::size_t> total =
+      (CheckedSize(static_cast<std::uint64_t>(std::max<std::int64_t>(stored.rows(), 0))) *
+       CheckedSize(*bytes)).get();
+  if (stored.rows() <= 0 || stored.columns() <= 0 || stored.columns() > (1 << 30) || !total ||
+      *total != stored.bytes.size()) {
+    return error(StatusCode::internal, "{}: {} x {} elements of {} do not fill {} bytes", stored.name,
+                 stored.rows(), stored.columns(), info(stored.type).name, stored.bytes.size());
+  }
+  if (spec.unpermute_heads < 0 ||
+      (spec.unpermute_heads > 0 && stored.rows() % (2 * std::int64_t{spec.unpermute_heads}) != 0)) {
+    return error(StatusCode::malformed, "{}: {} rows are no {} heads of an even size", stored.name,
+                 stored.rows(), spec.unpermute_heads);
+  }
+  return {};
+}
+
+MatmulForm form_of(DType type, Compute compute) {
+  if (!is_quantised(type)) return MatmulForm::plain;
+  return compute == Compute::f32 ? MatmulForm::expanded : MatmulForm::integer;
+}
+
+// Panels taken at once, about 256 KiB.
+std::int64_t panels_at_once(std::size_t panel_bytes) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>((std::size_t{256} << 10) / panel_bytes));
+}
+
+void pack_all(Matrix& matrix, ThreadPool& pool) {
+  const std::int64_t panels = ceil_div<std::int64_t>(matrix.rows(), kPanelRows);
+  const std::int64_t step = panels_at_once(matrix.panel_bytes());
+  std::atomic<std::int64_t> next{0};
+  auto body = [&](int, int) {
+    for (std::int64_t first = next.fetch_add(step); first < panels; first = next.fetch_add(step)) {
+      for (std::int64_t panel = first; panel < std::min(panels, first + step); ++panel) {
+        pack_panel(matrix.source(), panel, 0, matrix.columns(),
+                   matrix.panels() + static_cast<std::size_t>(panel) * matrix.panel_bytes());
+      }
+    }
+  };
+  pool.run(body);
+}
+
+}  // namespace
+
+std::size_t panel_bytes(DType type, std::int64_t columns) {
+  if (!is_quantised(type)) {
+    return static_cast<std::size_t>(columns) * kPanelRows * static_cast<std::size_t>(info(type).block_bytes);
+  }
+  const RecordShape shape = record_shape(type);
+  return static_cast<std::size_t>(ceil_div<std::int64_t>(columns, shape.columns)) *
+         static_cast<std::size_t>(shape.bytes);
+}
+
+void pack_panel(const Matrix::Source& source, std::int64_t panel, std::int64_t first_column,
+                std::int64_t columns, std::byte* to) {
+  const TensorView& view = source.view;
+  const std::size_t row_size = view.row_size();
+  const DTypeInfo& type = info(view.type);
+  const std::size_t skipped = static_cast<std::size_t>(first_column / type.block) *
+                              static_cast<std::size_t>(type.block_bytes);
+  PanelRows rows = {};
+  for (int i = 0; i < kPanelRows; ++i) {
+    const std::int64_t row = panel * kPanelRows + i;
+    if (row >= view.rows()) continue;
+    rows[i] = view.bytes.data() + static_cast<std::size_t>(stored_row(source, row)) * row_size + skipped;
+  }
+  const bool quantised = visit_packed_format(view.type, [&]<class Format>() {
+    pack_quantised_panel<Format>(rows, columns, to);
+  });
+  if (quantised) return;
+  if (view.type == DType::f32) {
+    pack_plain_panel<std::uint32_t>(rows, columns, to);
+  } else {
+    pack_plain_panel<std::uint16_t>(rows, columns, to);
+  }
+}
+
+Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, const PackSpec& spec,
+                                                  Compute compute, bool in_place, Isa,
+                                                  ThreadPool& pool, PackArena* arena) {
+  if (Status status = check_stored(stored, spec); !status.ok()) return status;
+  const std::size_t one = panel_bytes(stored.type, stored.columns());
+  const std::optional<std::size_t> bytes =
+      (CheckedSize(one) *
+       CheckedSize(static_cast<std::uint64_t>(ceil_div<std::int64_t>(stored.rows(), kPanelRows)))).get();
+  if (!bytes) {
+    return error(StatusCode::out_of_memory, "{}: {} x {} elements do not fit into memory", stored.name,
+                 stored.rows(), stored.columns());
+  }
+  return guarded("packing a matrix", [&]() -> Result<std::unique_ptr<PackedMatrix>> {
+    PackBuffer buffer;
+    if (!in_place) {
+      PackArena own_arena(0);
+      buffer = (arena ? *arena : own_arena).allocate(*bytes);
+      if (!buffer.data()) {
+        return error(StatusCode::out_of_memory, "{}: the system refused {} bytes", stored.name, *bytes);
+      }
+    }
+    auto matrix = std::make_unique<Matrix>(Matrix::Source{stored, spec.unpermute_heads},
+                                           form_of(stored.type, compute), one, std::move(buffer));
+    if (!in_place) pack_all(*matrix, pool);
+    return std::unique_ptr<PackedMatrix>(std::move(matrix));
+  });
+}
+
+std::size_t packed_matrix_bytes(DType type, std::int64_t rows, std::int64_t columns, const PackSpec&,
+                                Compute, bool in_place, Isa) {
+  if (in_place || rows <= 0 || columns <= 0) return 0;
+  return (CheckedSize(panel_bytes(type, columns)) *
+          CheckedSize(static_cast<std::uint64_t>(ceil_div<std::int64_t>(rows, kPanelRows))))
+      .get()
+      .value_or(SIZE_MAX);
+}
+
+void gather_row(const PackedMatrix& packed, std::int64_t row, float* to) {
+  const Matrix& matrix = static_cast<const Matrix&>(packed);
+  const DType type = matrix.type();
+  const std::int64_t columns = matrix.columns();
+  if (matrix.in_place()) {
+    const std::int64_t stored = stored_row(matrix.source(), row);
+    const std::size_t row_size = matrix.source().view.row_size();
+    dequantise(type, matrix.source().view.bytes.data() + static_cast<std::size_t>(stored) * row_size,
+               columns, to);
+    return;
+  }
+  const std::byte* panel = matrix.panels() + static_cast<std::size_t>(row / kPanelRows) * matrix.panel_bytes();
+  const int lane = static_cast<int>(row % kPanelRows);
+  if (!is_quantised(type)) {
+    const std::size_t size = static_cast<std::size_t>(info(type).block_bytes);
+    for (std::int64_t column = 0; column < columns; ++column) {
+      dequantise(type, panel + static_cast<std::size_t>(column * kPanelRows + lane) * size, 1, to + column);
+    }
+    return;
+  }
+  const RecordShape shape = record_shape(type);
+  for (std::int64_t column = 0; column < columns; column += kGroup) {
+    const std::int64_t record = column / shape.columns;
+    expand_row(type, panel + static_cast<std::size_t>(record) * static_cast<std::size_t>(shape.bytes),
+               static_cast<int>(column % shape.columns / kGroup), lane, to + column);
+  }
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,226 @@
+#include <algorithm>
+
+#include "attention/tile_loop.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "cpu/kv_block.h"
+#include "cpu/operations.h"
+#include "cpu/phase.h"
+#include "cpu/row_phase.h"
+#include "cpu/sequence_check.h"
+
+namespace quire::cpu {
+namespace {
+
+using attention::KeyRange;
+using attention::kSplitKeys;
+using attention::kTileRows;
+using attention::SoftmaxState;
+using attention::Tile;
+
+// How a pass is cut into tiles: tokens x query heads of one KV head.
+struct Shape {
+  int group = 0;        // query heads of a KV head
+  int tile_heads = 0;   // of them in a tile
+  int tile_tokens = 0;
+  int head_tiles = 0;   // tiles that cover all query heads
+
+  explicit Shape(const PagedAttentionArgs& args)
+      : group(args.heads / args.kv.kv_heads),
+        tile_heads(std::min(group, kTileRows)),
+        tile_tokens(kTileRows / tile_heads),
+        head_tiles(args.kv.kv_heads * ceil_div(group, tile_heads)) {}
+
+  std::int64_t tiles(const SequenceRows& sequence) const {
+    return std::int64_t{ceil_div(sequence.rows, tile_tokens)} * head_tiles;
+  }
+};
+
+// One tile of the pass.
+struct Item {
+  const SequenceRows* sequence = nullptr;
+  int first = 0, tokens = 0;  // rows of the sequence
+  int kv_head = 0;
+  int head = 0, heads = 0;    // query heads
+};
+
+// Tile `index` of the sequence; its last tokens, which see the most keys, come first.
+Item item_at(const Shape& shape, const SequenceRows& sequence, std::int64_t index) {
+  const int pieces = ceil_div(shape.group, shape.tile_heads);
+  const int token_tiles = ceil_div(sequence.rows, shape.tile_tokens);
+  const int head_tile = static_cast<int>(index % shape.head_tiles);
+  Item item;
+  item.sequence = &sequence;
+  item.first = (token_tiles - 1 - static_cast<int>(index / shape.head_tiles)) * shape.tile_tokens;
+  item.tokens = std::min(shape.tile_tokens, sequence.rows - item.first);
+  item.kv_head = head_tile / pieces;
+  const int start = head_tile % pieces * shape.tile_heads;
+  item.head = item.kv_head * shape.group + start;
+  item.heads = std::min(shape.tile_heads, shape.group - start);
+  return item;
+}
+
+// Calls body(item) for tiles [first, last) of the pass.
+template <class Body>
+void each_item(const Shape& shape, std::span<const SequenceRows> sequences, std::int64_t first,
+               std::int64_t last, Body&& body) {
+  std::int64_t start = 0;
+  for (const SequenceRows& sequence : sequences) {
+    const std::int64_t end = start + shape.tiles(sequence);
+    for (std::int64_t i = std::max(first, start); i < std::min(last, end); ++i) {
+      body(item_at(shape, sequence, i - start));
+    }
+    if (end >= last) return;
+    start = end;
+  }
+}
+
+// Everything of a tile that lives while it is computed.
+struct TileWork {
+  const PagedAttentionArgs& args;
+  CpuDevice& device;
+  Item item;
+  Scratch::TileMemory memory;
+  KvBlocks blocks;
+  KeyRange ranges[kTileRows];
+  SoftmaxState states[kTileRows];
+  Tile tile;
+
+  TileWork(CpuDevice& d, const PagedAttentionArgs& a, const Item& i, int worker)
+      : args(a), device(d), item(i), memory(d.scratch()->tile(worker, a.kv.head_size)) {
+    const int size = args.kv.head_size;
+    blocks = {&device.row(), &args.kv, item.sequence->pages,
+              kv_layout(args.kv.type, args.kv.page_size, size), item.kv_head};
+    tile.rows = item.tokens * item.heads;
+    tile.head_size = size;
+    tile.width = round_up(size, 16);
+    tile.queries = memory.queries;
+    tile.ranges = ranges;
+    tile.soft_cap = args.soft_cap;
+    tile.source = blocks.source();
+    for (int row = 0; row < tile.rows; ++row) {
+      const int position = item.sequence->first_position + item.first + row / item.heads;
+      ranges[row] = {args.window > 0 ? std::max(0, position - args.window + 1) : 0, position + 1};
+      device.row().scale(args.query + offset(row), args.scale, size,
+                         memory.queries + static_cast<std::ptrdiff_t>(row) * tile.width);
+    }
+  }
+  TileWork(const TileWork&) = delete;
+  TileWork& operator=(const TileWork&) = delete;
+
+  // Row of the tile as (pass row, query head), counted in heads.
+  std::int64_t place(int row) const {
+    const std::int64_t pass_row = item.sequence->first_row + item.first + row / item.heads;
+    return pass_row * args.heads + item.head + row % item.heads;
+  }
+  std::int64_t offset(int row) const { return place(row) * args.kv.head_size; }
+};
+
+void finish_row(const RowKernels& kernels, const PagedAttentionArgs& args,
+                const SoftmaxState& state, std::int64_t place, const float* sum) {
+  const float* sink = args.sinks != nullptr ? args.sinks + place % args.heads : nullptr;
+  kernels.scale(sum, attention::finish(state, sink), args.kv.head_size,
+                args.output + place * args.kv.head_size);
+}
+
+// Whole tiles, one after the other.
+void attend_tiles(CpuDevice& device, const PagedAttentionArgs& args, const Shape& shape,
+                  std::int64_t tiles) {
+  for_pieces(device.pool(), tiles, 1, [&](std::int64_t first, std::int64_t last, int worker) {
+    each_item(shape, args.sequences, first, last, [&](const Item& item) {
+      TileWork work(device, args, item, worker);
+      attention::attend(device.row().attention, work.tile, work.memory.loop, work.states,
+                        work.memory.output);
+      for (int row = 0; row < work.tile.rows; ++row) {
+        finish_row(device.row(), args, work.states[row], work.place(row),
+                   work.memory.output + static_cast<std::ptrdiff_t>(row) * work.tile.width);
+      }
+    });
+  });
+}
+
+// Few tiles with many keys: the splits of a tile are computed by different threads and then merged in
+// the order in which one thread would do it.
+void attend_splits(CpuDevice& device, const PagedAttentionArgs& args, const Shape& shape,
+                   std::int64_t tiles, int splits) {
+  Scratch& scratch = *device.scratch();
+  const int width = round_up(args.kv.head_size, 16);
+  const auto partial = [&](std::int64_t place, int split) {
+    return (place * splits + split) * width;
+  };
+  for_pieces(device.pool(), tiles * splits, 1,
+             [&](std::int64_t first, std::int64_t last, int worker) {
+               for (std::int64_t i = first; i < last; ++i) {
+                 const int split = static_cast<int>(i % splits);
+                 each_item(shape, args.sequences, i / splits, i / splits + 1, [&](const Item& item) {
+                   TileWork work(device, args, item, worker);
+                   const KeyRange covered = attention::covered_splits(work.tile);
+                   if (split < covered.first || split >= covered.last) return;
+                   attention::attend_split(device.row().attention, work.tile, split,
+                                           work.memory.loop, work.states, work.memory.output);
+                   for (int row = 0; row < work.tile.rows; ++row) {
+                     const std::int64_t place = work.place(row);
+                     device.row().scale(
+                         work.memory.output + static_cast<std::ptrdiff_t>(row) * width, 1, width,
+                         scratch.partials() + partial(place, split));
+                     scratch.partial_states()[place * splits + split] = work.states[row];
+                   }
+                 });
+               }
+             });
+  each_item(shape, args.sequences, 0, tiles, [&](const Item& item) {
+    TileWork work(device, args, item, 0);
+    const KeyRange covered = attention::covered_splits(work.tile);
+    for (int row = 0; row < work.tile.rows; ++row) {
+      const std::int64_t place = work.place(row);
+      SoftmaxState* states = scratch.partial_states() + place * splits;
+      float* sum = scratch.partials() + partial(place, covered.first);
+      SoftmaxState& state = states[covered.first];
+      for (int split = covered.first + 1; split < covered.last; ++split) {
+        attention::merge_row(device.row().attention, states[split],
+                             scratch.partials() + partial(place, split), width, state, sum);
+      }
+      finish_row(device.row(), args, state, place, sum);
+    }
+  });
+}
+
+Status check(CpuDevice& device, const PagedAttentionArgs& args, int rows) {
+  constexpr const char* kWhat = "paged_attention";
+  if (Status s = check_rows(device, kWhat, rows, args.kv.head_size); !s) return s;
+  const WorkLimits& limits = device.scratch()->limits();
+  if (Status s = check_kv(kWhat, args.kv, limits.head_size); !s) return s;
+  if (args.heads < 1 || args.heads > limits.heads || args.heads % args.kv.kv_heads != 0) {
+    return error(StatusCode::internal, "{}: {} query heads for {} KV heads", kWhat, args.heads,
+                 args.kv.kv_heads);
+  }
+  return check_sequences(kWhat, args.sequences, rows, args.kv, args.window);
+}
+
+}  // namespace
+
+Status paged_attention(Device& base, const PagedAttentionArgs& args) {
+  auto& device = static_cast<CpuDevice&>(base);
+  int rows = 0, keys = 0;
+  for (const SequenceRows& sequence : args.sequences) {
+    rows += sequence.rows;
+    keys = std::max(keys, sequence.first_position + sequence.rows);
+  }
+  if (rows == 0) return {};
+  if (Status status = check(device, args, rows); !status) return status;
+  const Shape shape(args);
+  std::int64_t tiles = 0;
+  for (const SequenceRows& sequence : args.sequences) tiles += shape.tiles(sequence);
+  const int splits = ceil_div(keys, kSplitKeys);
+  const std::int64_t partials = std::int64_t{rows} * args.heads * splits;
+  const bool few = device.threads() > 1 && tiles < 2 * device.threads() && splits > 1 &&
+                   partials <= static_cast<std::int64_t>(device.scratch()->partial_rows());
+  if (few) {
+    attend_splits(device, args, shape, tiles, splits);
+  } else {
+    attend_tiles(device, args, shape, tiles);
+  }
+  return {};
+}
+
+}  // namespace quire::cpu

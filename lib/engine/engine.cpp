@@ -1,0 +1,102 @@
+#include <quire/engine.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/engine_impl.h"
+#include "engine/generation_builder.h"
+
+namespace quire {
+
+const char* to_string(FinishReason reason) noexcept {
+  switch (reason) {
+    case FinishReason::none: return "none";
+    case FinishReason::end: return "end";
+    case FinishReason::stop: return "stop";
+    case FinishReason::length: return "length";
+    case FinishReason::cancelled: return "cancelled";
+    case FinishReason::error: return "error";
+  }
+  return "unknown";
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+Result<Engine> Engine::open(const ModelSource& source, const EngineOptions& options) {
+  return guarded("Engine::open", [&]() -> Result<Engine> {
+    auto impl = Impl::open(source, options);
+    if (!impl) return impl.status();
+    return Engine(std::move(*impl));
+  });
+}
+
+Result<RequestId> Engine::submit(Request request) {
+  return guarded("Engine::submit", [&] { return impl_->submit(std::move(request)); });
+}
+
+bool Engine::cancel(RequestId id) { return impl_->cancel(id); }
+
+Result<StepReport> Engine::step(const StepLimits& limits) {
+  return guarded("Engine::step", [&] { return impl_->step(limits); });
+}
+
+std::vector<TokenEvent> Engine::events() { return impl_->take_events(); }
+
+bool Engine::has_work() const {
+  std::lock_guard lock(impl_->live_mutex);
+  return !impl_->live_ids.empty();
+}
+
+Result<Generation> Engine::generate(Request request) {
+  if (has_work()) {
+    return Status(StatusCode::invalid_argument,
+                  "generate: the engine has other work; use submit, step and events");
+  }
+  return guarded("Engine::generate", [&]() -> Result<Generation> {
+    const auto n = static_cast<std::size_t>(request.n > 0 ? request.n : 1);
+    auto id = impl_->submit(std::move(request));
+    if (!id) return id.status();
+    GenerationBuilder builder(n);
+    Status failed;
+    while (has_work()) {
+      auto report = impl_->step({});
+      for (TokenEvent& event : impl_->take_events()) builder.add(std::move(event));
+      if (!report) {
+        impl_->cancel(*id);
+        return report.status();
+      }
+    }
+    return builder.finish();
+  });
+}
+
+const Tokenizer& Engine::tokenizer() const { return *impl_->tokenizer; }
+
+EngineStats Engine::stats() const {
+  EngineStats stats;
+  const Impl& impl = *impl_;
+  stats.kv_bytes = impl.memory.estimate.kv_bytes;
+  stats.memory_bytes = impl.model->bytes() + impl.memory.estimate.scratch_bytes + stats.kv_bytes;
+  stats.peak_memory_bytes = std::max(stats.memory_bytes, impl.memory.estimate.load_peak_bytes);
+  stats.waiting = impl.batcher->waiting();
+  stats.running = impl.batcher->running();
+  stats.page_size = impl.memory.limits.page_size;
+  const PageCounts pages = impl.batcher->pages();
+  stats.pages_free = pages.free;
+  stats.pages_in_use = pages.in_use;
+  stats.pages_cached = pages.cached;
+  stats.pages_total = pages.total;
+  stats.prefix_queries = impl.batcher->prefix_queries();
+  stats.prefix_hit_tokens = impl.batcher->prefix_hit_tokens();
+  stats.preemptions = impl.batcher->preemptions();
+  stats.load_seconds = impl.load_seconds;
+  stats.threads = impl.device->threads();
+  stats.device = impl.device->name();
+  return stats;
+}
+
+}  // namespace quire

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <quire/engine.h>
+
+#include "batching/batcher.h"
+#include "batching/request_queue.h"
+#include "device/device.h"
+#include "engine/cost_model.h"
+#include "engine/live_request.h"
+#include "engine/memory_plan.h"
+#include "engine/tokenizer_impl.h"
+#include "format/model_files.h"
+#include "model/decoder.h"
+#include "model/weights.h"
+
+namespace quire {
+
+// A request on its way from `submit` to the thread that steps.
+struct PendingRequest {
+  BatchRequest batch;
+  std::unique_ptr<LiveRequest> live;
+};
+
+// A pass between its plan and its commit.
+struct PassInFlight {
+  Plan plan;
+  Status begin_status;
+  // What each draw given to the decoder is for: a token of an answer (`index` into plan.draws), or the
+  // log-probability of the prompt token at `index`.
+  struct DrawPurpose {
+    RequestId request = 0;
+    bool of_prompt = false;
+    int index = 0;
+  };
+  std::vector<DrawPurpose> purposes;
+  double seconds = 0;               // computing so far
+};
+
+struct Engine::Impl {
+  using Clock = std::chrono::steady_clock;
+
+  // In the order in which they are made; destroyed in reverse.
+  EngineOptions options;
+  std::optional<format::ModelFiles> files;  // kept if weights are multiplied in place
+  std::unique_ptr<Device> device;
+  std::unique_ptr<model::Model> model;
+  std::unique_ptr<model::Decoder> decoder;
+  std::optional<Tokenizer> tokenizer;
+  const Tokenizer::Impl* text = nullptr;  // of `tokenizer`
+  std::optional<Batcher> batcher;
+  MemoryPlan memory;
+  SamplingParams defaults;  // from generation_config
+  std::vector<std::int32_t> padding_ids;  // rows of the head that are no token
+  double load_seconds = 0;
+  Clock::time_point epoch = Clock::now();
+
+  // Shared with `submit` and `cancel` of other threads.
+  RequestQueue<PendingRequest> queue;
+  std::atomic<RequestId> next_id{1};
+  mutable std::mutex live_mutex;
+  std::unordered_set<RequestId> live_ids;  // accepted, and the last event not yet handed out
+
+  // Of the thread that steps.
+  std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> live;
+  std::vector<std::unique_ptr<LiveRequest>> retired;  // cancelled, but a pass in flight reads them
+  std::optional<PassInFlight> pass;
+  std::vector<TokenEvent> outbox;
+  CostModel costs;
+
+  explicit Impl(const EngineOptions& o) : options(o), queue(o.scheduling.max_queued) {}
+
+  double now() const { return std::chrono::duration<double>(Clock::now() - epoch).count(); }
+  void log(LogLevel level, const std::string& message) const {
+    if (options.log) options.log(level, message);
+  }
+  bool is_live(RequestId id) const;
+
+  // open.cpp
+  static Result<std::unique_ptr<Impl>> open(const ModelSource& source, const EngineOptions& options);
+  // submit.cpp
+  Result<RequestId> submit(Request request);
+  bool cancel(RequestId id);
+  // step.cpp
+  Result<StepReport> step(const StepLimits& limits);
+  std::vector<TokenEvent> take_events();
+
+ private:
+  // submit.cpp
+  Result<std::vector<std::int32_t>> encode_prompt(const Request& request) const;
+  Result<std::unique_ptr<LiveRequest>> make_live(const Request& request, std::vector<std::int32_t> prompt);
+  // step.cpp
+  void take_in();
+  void forget(RequestId id);
+  bool begin_pass(const StepLimits& limits);
+  Status run_pass(const StepLimits& limits, double started, bool& cut);
+  void commit_pass(StepReport& report);
+  Status fail_pass(const Status& why);
+  // deliver.cpp
+  DrawOutcome accept_draw(LiveRequest& request, int choice, DrawResult& result);
+  void accept_prompt_result(LiveRequest& request, int position, DrawResult& result);
+  void finish_choice(LiveRequest& request, int choice, FinishReason reason, TokenEvent event);
+  void end_request_with_error(LiveRequest& request, const Status& why);
+  void finish_without_tokens(LiveRequest& request);
+  RequestReport report_of(const LiveRequest& request) const;
+};
+
+}  // namespace quire

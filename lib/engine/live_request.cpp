@@ -1,0 +1,30 @@
+#include "engine/live_request.h"
+
+namespace quire {
+
+DrawArgs LiveRequest::draw(int choice) const {
+  const Choice& own = choices[static_cast<std::size_t>(choice)];
+  DrawArgs args;
+  args.params = params;
+  args.params.bias = bias;
+  args.params.allowed = allowed;
+  const bool may_end = static_cast<int>(own.output.size()) >= min_tokens;
+  args.params.banned = may_end ? banned : banned_with_end;
+  args.prompt = prompt;
+  args.output = own.output;
+  args.seed = seed;
+  args.choice = choice;
+  args.position = static_cast<int>(own.output.size());
+  args.logprobs = logprobs;
+  return args;
+}
+
+DrawArgs LiveRequest::prompt_draw(int position) const {
+  DrawArgs args;
+  args.draw = false;
+  args.given = prompt[static_cast<std::size_t>(position)];
+  args.logprobs = prompt_logprobs;
+  return args;
+}
+
+}  // namespace quire

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+
+#include <quire/engine.h>
+#include <quire/engine_options.h>
+#include <quire/status.h>
+
+#include "device/device.h"
+#include "format/model_files.h"
+#include "model/decoder.h"
+#include "model/model_config.h"
+
+namespace quire {
+
+// How the memory of an engine is divided: decided by arithmetic before anything big is allocated.
+struct MemoryPlan {
+  Estimate estimate;
+  model::DecoderLimits limits;
+};
+
+// Checks the options against the model and each other, and divides the budgets. Errors name the
+// option with both numbers.
+Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::ModelConfig& config,
+                               const Device& device, const EngineOptions& options);
+
+}  // namespace quire

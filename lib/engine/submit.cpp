@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <random>
+
+#include "base/error.h"
+#include "engine/engine_impl.h"
+#include "engine/request_check.h"
+
+namespace quire {
+namespace {
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+Result<std::vector<std::int32_t>> Engine::Impl::encode_prompt(const Request& request) const {
+  if (!request.tokens.empty()) return request.tokens;
+  if (!request.messages.empty() || !request.template_json.empty()) {
+    TemplateOptions options;
+    options.variables_json = request.template_json;
+    return tokenizer->encode_chat(request.messages, options);
+  }
+  EncodeOptions options;
+  options.parse_special = request.parse_special;
+  return tokenizer->encode(request.prompt, options);
+}
+
+Result<std::unique_ptr<LiveRequest>> Engine::Impl::make_live(const Request& request,
+                                                             std::vector<std::int32_t> prompt) {
+  auto live = std::make_unique<LiveRequest>();
+  const SamplingParams& p = request.sampling;
+  live->params.temperature = p.temperature.value_or(defaults.temperature.value_or(1.0f));
+  live->params.top_k = p.top_k.value_or(defaults.top_k.value_or(0));
+  live->params.top_p = p.top_p.value_or(defaults.top_p.value_or(1.0f));
+  live->params.min_p = p.min_p.value_or(defaults.min_p.value_or(0.0f));
+  live->params.repetition_penalty = p.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1.0f));
+  live->params.frequency_penalty = p.frequency_penalty;
+  live->params.presence_penalty = p.presence_penalty;
+  live->bias = p.logit_bias;
+  live->allowed = p.allowed_tokens;
+  live->banned = p.banned_tokens;
+  // Text cannot come from rows that are no token; a caller who works with ids may want them.
+  if (request.tokens.empty()) {
+    live->banned.insert(live->banned.end(), padding_ids.begin(), padding_ids.end());
+  }
+  live->min_tokens = p.min_tokens;
+  if (!p.ignore_eos) live->end_ids = text->tokenizer->end_tokens();
+  live->stop_ids = request.stop_token_ids;
+  // A stop string that is the text of a control token: the token itself stops, it has no text.
+  for (const std::string& stop : request.stop) {
+    auto ids = text->tokenizer->encode(stop, true);
+    if (ids && ids->size() == 1 && text->tokenizer->is_special(ids->front())) {
+      live->stop_ids.push_back(ids->front());
+    }
+  }
+  live->banned_with_end = live->banned;
+  for (const auto* ids : {&live->end_ids, &live->stop_ids}) {
+    live->banned_with_end.insert(live->banned_with_end.end(), ids->begin(), ids->end());
+  }
+  live->seed = p.seed ? *p.seed : random_seed();
+  live->logprobs = request.logprobs.value_or(-1);
+  live->prompt_logprobs = request.prompt_logprobs.value_or(-1);
+  live->prompt = std::move(prompt);
+  if (live->prompt_logprobs >= 0) {
+    live->prompt_results.resize(live->prompt.size());
+    for (std::size_t i = 0; i < live->prompt.size(); ++i) live->prompt_results[i].id = live->prompt[i];
+  }
+  for (int i = 0; i < request.n; ++i) {
+    live->choices.push_back({AnswerText(*text->tokenizer, request.stop), {}, false});
+  }
+  return live;
+}
+
+Result<RequestId> Engine::Impl::submit(Request request) {
+  const int vocabulary = model->config.vocabulary;
+  if (Status status = check_request(request, vocabulary); !status.ok()) return status;
+  auto prompt = encode_prompt(request);
+  if (!prompt) return prompt.status();
+  if (prompt->empty()) {
+    return Status(StatusCode::invalid_argument,
+                  "request refused: the prompt is empty and the model has no token to begin with");
+  }
+  const long long context = memory.limits.context;
+  const auto length = static_cast<long long>(prompt->size());
+  const long long room = context - length;
+  if (room < (request.max_tokens ? *request.max_tokens : 1)) {
+    return error(StatusCode::resource_exhausted,
+                 "request refused: prompt of {} tokens and {} to generate, context is {}", length,
+                 request.max_tokens.value_or(1), context);
+  }
+  PendingRequest pending;
+  auto live = make_live(request, std::move(*prompt));
+  if (!live) return live.status();
+  pending.live = std::move(*live);
+
+  BatchRequest& batch = pending.batch;
+  batch.prompt = pending.live->prompt;
+  batch.n = request.n;
+  batch.priority = request.priority;
+  batch.tenant = std::move(request.tenant);
+  batch.use_prefix_cache = request.use_prefix_cache;
+  batch.prompt_logits = request.prompt_logprobs.has_value();
+  batch.max_tokens = request.max_tokens.value_or(static_cast<int>(room));
+  const int original = model->config.original_context;
+  batch.rope_choice = model->config.has_long_rope() && length + batch.max_tokens > original ? 1 : 0;
+  if (!request.max_tokens) {
+    // Not asked for: what the context leaves, but no more than the pages can hold.
+    while (batch.max_tokens > 1 && !batcher->can_ever_fit(batch).ok()) batch.max_tokens /= 2;
+  }
+  if (Status status = batcher->can_ever_fit(batch); !status.ok()) return status;
+  pending.live->max_tokens = batch.max_tokens;
+
+  const RequestId id = next_id.fetch_add(1);
+  pending.live->id = batch.id = id;
+  pending.live->submitted = now();
+  {
+    std::lock_guard lock(live_mutex);
+    live_ids.insert(id);
+  }
+  Status status = queue.push(id, std::move(pending));
+  if (!status.ok()) {
+    std::lock_guard lock(live_mutex);
+    live_ids.erase(id);
+    return status;
+  }
+  return id;
+}
+
+bool Engine::Impl::cancel(RequestId id) {
+  {
+    std::lock_guard lock(live_mutex);
+    if (live_ids.erase(id) == 0) return false;
+  }
+  queue.mark_cancelled(id);
+  return true;
+}
+
+bool Engine::Impl::is_live(RequestId id) const {
+  std::lock_guard lock(live_mutex);
+  return live_ids.count(id) != 0;
+}
+
+}  // namespace quire

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <quire/status.h>
+
+#include "batching/plan.h"
+#include "device/device.h"
+#include "model/weights.h"
+
+namespace quire::model {
+
+struct DecoderLimits {
+  int rows = 0;        // tokens of a pass
+  int logit_rows = 0;  // rows whose logits are held at once
+  int context = 0;     // tokens of a sequence
+  int page_size = 0;
+  int page_count = 0;  // of each KV group
+  KvType kv_type = KvType::f16;
+};
+
+// Which row's logits a draw reads, and the draw itself (its `logits` is filled in by the decoder).
+struct RowDraw {
+  int row = 0;  // of the pass; ascending over the list
+  DrawArgs args;
+};
+
+// Computes passes of one model: the loop over layers, written once for every device. Resumable: each
+// call of `run_operation` computes one operation, so that a caller can stop between any two.
+class Decoder {
+ public:
+  // Allocates the KV pools and the activations, and reserves the device's scratch memory.
+  static Result<std::unique_ptr<Decoder>> create(const Model& model, Device& device,
+                                                 const DecoderLimits& limits);
+
+  // Bytes that create would allocate: activations and logits, without KV and the device's scratch.
+  static std::size_t activation_bytes(const ModelConfig& config, const DecoderLimits& limits);
+  static WorkLimits work_limits(const ModelConfig& config, const DecoderLimits& limits);
+  // Bytes of one page in every group together.
+  static std::size_t page_bytes(const ModelConfig& config, const Device& device, KvType type, int page_size);
+
+  // Starts a pass. The plan and what the draws point to must live until `done`.
+  Status begin(const Plan& plan, std::vector<RowDraw> draws);
+  bool done() const { return stage_ == Stage::idle; }
+  // Computes the next operation; on failure the pass is over.
+  Status run_operation();
+  // After the last operation: a result for each draw given to `begin`.
+  std::vector<DrawResult> take_results() { return std::move(results_); }
+  // Forgets the pass.
+  void abandon() { stage_ = Stage::idle; }
+
+  // For tests: the residual stream of the last pass, [rows][width].
+  std::span<const float> hidden() const { return {hidden_, static_cast<std::size_t>(rows_) * width()}; }
+
+ private:
+  enum class Stage {
+    idle, copy_pages, embed, attention_input, paged_attention, attention_output, mlp_input, mlp_output,
+    final_norm, head, sample,
+  };
+
+  Decoder(const Model& model, Device& device, const DecoderLimits& limits);
+  Status allocate();
+  std::size_t width() const { return static_cast<std::size_t>(model_.config.width); }
+  KvLayer kv_layer(const LayerSpec& spec) const;
+  void compute_rotations(const Plan& plan);
+  RopeRows rope_rows(const LayerSpec& spec) const;
+
+  Status run_attention_input();
+  Status run_paged_attention();
+  Status run_attention_output();
+  Status run_mlp_input();
+  Status run_mlp_output();
+  Status run_final_norm();
+  Status run_head();
+  Status run_sample();
+  void next_logit_block(std::size_t first_draw);
+
+  const Model& model_;
+  Device& device_;
+  DecoderLimits limits_;
+
+  // Device memory; shapes for limits_.rows rows.
+  std::vector<std::unique_ptr<DeviceBuffer>> buffers_;
+  std::vector<KvLayer> groups_;      // layer 0 of each KV group
+  float* hidden_ = nullptr;          // [rows][width]
+  float* query_ = nullptr;           // [rows][heads * head_size]
+  float* attention_ = nullptr;       // same shape
+  float* inner_ = nullptr;           // [rows][experts used or 1][ff]
+  std::int32_t* chosen_ = nullptr;   // [rows][experts used]
+  float* expert_weights_ = nullptr;  // same shape
+  float* normed_ = nullptr;          // [logit_rows][width]
+  float* logits_ = nullptr;          // [logit_rows][vocabulary]
+  std::vector<float*> cosine_, sine_;  // for each RoPE table: [rows][dimensions / 2]
+
+  // The pass in flight.
+  Stage stage_ = Stage::idle;
+  const Plan* plan_ = nullptr;
+  int rows_ = 0;
+  int layer_ = 0;
+  std::vector<std::vector<SequenceRows>> sequences_;  // [group]
+  std::vector<RowDraw> draws_;
+  std::size_t first_draw_ = 0, end_draw_ = 0;  // of the logit block
+  std::vector<std::int32_t> block_rows_;       // distinct rows of the logit block
+  std::int64_t head_column_ = 0;               // vocabulary computed so far
+  std::vector<DrawResult> results_;
+};
+
+}  // namespace quire::model

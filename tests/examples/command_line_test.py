@@ -1,0 +1,443 @@
+"""The command lines of the example programs: exit codes, what goes to stdout and to stderr, the shape
+of the JSON, and answers of the tiny models against their reference.
+
+usage: command_line_test.py <folder of the examples> <end_to_end program> <tests/data> [unittest options]
+"""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+BIN, END_TO_END, DATA = sys.argv[1:4]
+TINY = os.path.join(DATA, "tiny")
+LLAMA = os.path.join(TINY, "llama", "model.gguf")
+PROGRAMS = ["generate", "tokenize", "batch", "chat", "game_loop", "end_to_end"]
+EXACT = ["--compute", "f32", "--kv-type", "f32"]
+
+
+def path_of(program):
+    return END_TO_END if program == "end_to_end" else os.path.join(BIN, program)
+
+
+def run(program, *arguments, stdin=b""):
+    return subprocess.run([path_of(program), *map(str, arguments)], input=stdin, timeout=120,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def expected(model):
+    with open(os.path.join(TINY, model, "expected.json")) as file:
+        return json.load(file)
+
+
+class CommandLineTest(unittest.TestCase):
+    def succeed(self, program, *arguments, stdin=b""):
+        done = run(program, *arguments, stdin=stdin)
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        self.assertEqual(done.stderr, b"", "a pipe gets no progress and no log")
+        return done.stdout
+
+    def generate(self, *arguments, model=LLAMA):
+        return json.loads(self.succeed("generate", "--model", model, *arguments, "--json"))
+
+    def fail_with(self, exit_code, program, *arguments, naming="", stdin=b""):
+        done = run(program, *arguments, stdin=stdin)
+        self.assertEqual(done.returncode, exit_code, (arguments, done.stderr))
+        message = done.stderr.decode()
+        self.assertRegex(message, r"\A%s: [^\n]+\n\Z" % program)
+        self.assertIn(naming, message)
+        return message
+
+
+class Help(CommandLineTest):
+    def test_help_goes_to_stdout(self):
+        for program in PROGRAMS:
+            text = self.succeed(program, "--help").decode()
+            self.assertIn("usage: " + program, text)
+            self.assertIn("--model", text)
+
+
+class BadCommandLines(CommandLineTest):
+    def test_unknown_option_is_named(self):
+        for program in PROGRAMS:
+            self.fail_with(2, program, "--model", LLAMA, "--bogus", "1", naming="--bogus")
+
+    def test_stray_argument_is_named(self):
+        self.fail_with(2, "generate", LLAMA, naming=LLAMA)
+
+    def test_missing_model(self):
+        for program in PROGRAMS:
+            self.fail_with(2, program, naming="--model")
+
+    def test_missing_value(self):
+        self.fail_with(2, "generate", "--model", LLAMA, "--prompt", naming="--prompt")
+
+    def test_numbers_are_strict(self):
+        for option, value in [("--max-tokens", "12x"), ("--max-tokens", ""), ("--max-tokens", " 1"),
+                              ("--max-tokens", "99999999999"), ("--temperature", "hot"),
+                              ("--temperature", "nan"), ("--temperature", "inf"), ("--seed", "-1"),
+                              ("--kv-bytes", "1GiB"), ("--kv-type", "f8"), ("--compute", "f16"),
+                              ("--prefix-cache", "yes"), ("--tokens", "1,,2"), ("--tokens", "1,2,"),
+                              ("--tokens", "")]:
+            prompt = [] if option == "--tokens" else ["--prompt", "x"]
+            self.fail_with(2, "generate", "--model", LLAMA, *prompt, option, value, naming=option)
+
+    def test_exactly_one_prompt(self):
+        self.fail_with(2, "generate", "--model", LLAMA, naming="--prompt")
+        self.fail_with(2, "generate", "--model", LLAMA, "--prompt", "x", "--tokens", "1")
+
+    def test_tokenize_modes_exclude_one_another(self):
+        self.fail_with(2, "tokenize", "--model", LLAMA, "--decode", "--decode-stream")
+        self.fail_with(2, "tokenize", "--model", LLAMA, "--template", naming="--messages")
+        self.fail_with(2, "tokenize", "--template", "--template-file", "t", "--messages", "m",
+                       "--now", "2025-02-30T00:00:00", naming="--now")
+
+
+class Failures(CommandLineTest):
+    def test_missing_files_are_named(self):
+        for program in ["generate", "chat", "game_loop", "end_to_end"]:
+            prompt = ["--prompt", "x"] if program == "generate" else []
+            self.fail_with(1, program, "--model", "no/such.gguf", *prompt, naming="no/such.gguf")
+        self.fail_with(1, "tokenize", "--model", "no/such.gguf", naming="no/such.gguf")
+        self.fail_with(1, "generate", "--model", LLAMA, "--prompt-file", "no/such.txt",
+                       naming="no/such.txt")
+        self.fail_with(1, "generate", "--model", LLAMA, "--messages", "no/such.json",
+                       naming="no/such.json")
+        self.fail_with(1, "batch", "--model", LLAMA, "--input", "no/such.jsonl", "--output", "-",
+                       naming="no/such.jsonl")
+
+    def test_malformed_models(self):
+        with open(os.path.join(TINY, "malformed", "manifest.json")) as file:
+            cases = json.load(file)
+        for case in cases:
+            model = os.path.join(TINY, "malformed", case["file"])
+            done = run("generate", "--model", model, "--tokens", "5,6,7", "--max-tokens", 2)
+            self.assertIn(done.returncode, [0, 1], case)
+            if case["expect"] == "load_error":
+                self.assertEqual(done.returncode, 1, case)
+            if done.returncode == 1:
+                self.assertRegex(done.stderr.decode(), r"\Agenerate: [^\n]+\n\Z")
+
+    def test_refused_requests(self):
+        for option, value in [("--temperature", -1), ("--top-p", 0), ("--top-p", 1.5), ("--top-k", -1),
+                              ("--min-p", 2), ("--n", 0), ("--n", 65), ("--max-tokens", -1),
+                              ("--tokens", "100000"), ("--tokens", "-1")]:
+            prompt = [] if option == "--tokens" else ["--tokens", "1"]
+            self.fail_with(1, "generate", "--model", LLAMA, *prompt, option, value)
+
+    def test_prompt_beyond_the_context_gives_both_numbers(self):
+        message = self.fail_with(1, "generate", "--model", LLAMA, "--tokens", ",".join(["5"] * 600))
+        self.assertIn("600", message)
+        self.assertIn("512", message)
+
+    def test_kv_bytes_too_small(self):
+        self.fail_with(1, "generate", "--model", LLAMA, "--tokens", "5", "--kv-bytes", "64")
+
+    def test_output_that_cannot_be_written(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full")
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([path_of("generate"), "--model", LLAMA, "--tokens", "5",
+                                   "--max-tokens", "4", "--json"], stdout=full,
+                                  stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 1)
+
+    def test_no_chat_template(self):
+        model = os.path.join(TINY, "malformed", "good.gguf")
+        self.fail_with(1, "generate", "--model", model, "--prompt", "x", naming="--raw")
+
+
+class Generate(CommandLineTest):
+    def test_greedy_tokens_of_the_reference(self):
+        for model in ["llama", "qwen3", "gemma3"]:
+            for prompt in expected(model)["prompts"]:
+                result = self.generate("--tokens", ",".join(map(str, prompt["ids"])), "--temperature", 0,
+                                       "--max-tokens", 24, "--ignore-eos", *EXACT,
+                                       model=os.path.join(TINY, model))
+                self.assertEqual(result["prompt_tokens"], prompt["ids"])
+                self.assertEqual(result["choices"][0]["tokens"], prompt["greedy"])
+
+    def test_shape_of_the_json(self):
+        result = self.generate("--tokens", "5,6,7", "--max-tokens", 4, "--ignore-eos")
+        self.assertEqual(result["prompt_tokens"], [5, 6, 7])
+        choice, = result["choices"]
+        self.assertEqual(len(choice["tokens"]), 4)
+        self.assertIsInstance(choice["text"], str)
+        self.assertEqual(choice["finish_reason"], "length")
+        self.assertIsNone(choice["logprobs"])
+        self.assertIsNone(result["prompt_logprobs"])
+        self.assertEqual(result["usage"],
+                         {"prompt_tokens": 3, "cached_tokens": 0, "completion_tokens": 4})
+        for name in ["load_s", "prefill_s", "decode_s", "ttft_s"]:
+            self.assertGreaterEqual(result["timings"][name], 0)
+
+    def test_logprobs_of_the_whole_vocabulary(self):
+        result = self.generate("--tokens", "5,6,7", "--max-tokens", 2, "--ignore-eos",
+                               "--temperature", 0, "--logprobs", 320, "--prompt-logprobs", 2, *EXACT)
+        prompt = result["prompt_logprobs"]
+        self.assertEqual([entry["id"] for entry in prompt], [5, 6, 7])
+        self.assertIsNone(prompt[0]["logprob"])
+        self.assertEqual([len(entry["top"]) for entry in prompt[1:]], [2, 2])
+        choice = result["choices"][0]
+        self.assertEqual([entry["id"] for entry in choice["logprobs"]], choice["tokens"])
+        for entry in choice["logprobs"]:
+            values = [logprob for _, logprob in entry["top"]]
+            self.assertEqual(len(values), 320)
+            self.assertEqual(values, sorted(values, reverse=True))
+            self.assertAlmostEqual(sum(map(math.exp, values)), 1, places=4)
+            self.assertEqual(entry["top"][0], [entry["id"], entry["logprob"]])
+
+    def test_max_tokens_0(self):
+        result = self.generate("--tokens", "5,6,7", "--max-tokens", 0, "--prompt-logprobs", 0)
+        self.assertEqual(result["choices"][0]["tokens"], [])
+        self.assertEqual(len(result["prompt_logprobs"]), 3)
+
+    def test_the_same_seed_gives_the_same_tokens(self):
+        base = ["--tokens", "5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21", "--max-tokens", 16,
+                "--seed", 7, "--ignore-eos"]
+        first = self.generate(*base)["choices"]
+        for variant in [["--threads", 1], ["--page-size", 8], ["--page-size", 128],
+                        ["--prefix-cache", 0], ["--max-step-tokens", 20], ["--deterministic"]]:
+            self.assertEqual(self.generate(*base, *variant)["choices"], first, variant)
+        self.assertNotEqual(self.generate(*base, "--seed", 8)["choices"], first)
+
+    def test_several_answers(self):
+        arguments = ["--tokens", "5,6,7", "--n", 3, "--seed", 1, "--max-tokens", 8, "--ignore-eos"]
+        result = self.generate(*arguments)
+        answers = [tuple(choice["tokens"]) for choice in result["choices"]]
+        self.assertEqual(len(set(answers)), 3)
+        self.assertEqual(result["usage"]["completion_tokens"], 24)
+        text = self.succeed("generate", "--model", LLAMA, *arguments).decode()
+        self.assertEqual(text, "".join("--- answer %d (%s)\n%s\n" % (i + 1, c["finish_reason"], c["text"])
+                                       for i, c in enumerate(result["choices"])))
+
+    def test_streamed_text_is_the_text_of_the_json(self):
+        arguments = ["--prompt", "the cat sat on the mat.", "--seed", 3, "--max-tokens", 40]
+        text = self.succeed("generate", "--model", LLAMA, *arguments).decode()
+        self.assertEqual(text, self.generate(*arguments)["choices"][0]["text"] + "\n")
+
+    def test_stop_string_is_not_delivered(self):
+        arguments = ["--tokens", "5,6,7", "--temperature", 0, "--max-tokens", 24, "--ignore-eos"]
+        whole = self.generate(*arguments)["choices"][0]["text"]
+        stop = next(whole[i:i + 2] for i in range(4, len(whole)) if whole[i:i + 2].isascii())
+        choice = self.generate(*arguments, "--stop", "never there", "--stop", stop)["choices"][0]
+        self.assertEqual(choice["finish_reason"], "stop")
+        self.assertEqual(choice["stop_match"], stop)
+        self.assertEqual(choice["text"], whole[:whole.index(stop)])
+
+    def test_prompt_goes_through_the_template(self):
+        rendered = "<|im_start|>user\nthe cat<|im_end|>\n<|im_start|>assistant\n"
+        raw = self.generate("--prompt", rendered, "--raw", "--parse-special", 1, "--max-tokens", 1)
+        with tempfile.TemporaryDirectory() as folder:
+            prompt_file = os.path.join(folder, "prompt")
+            messages = os.path.join(folder, "messages.json")
+            with open(prompt_file, "w") as file:
+                file.write("the cat")
+            for value in [[{"role": "user", "content": "the cat"}],
+                          {"messages": [{"role": "user", "content": "the cat", "name": "x"}], "tools": []}]:
+                with open(messages, "w") as file:
+                    json.dump(value, file)
+                result = self.generate("--messages", messages, "--max-tokens", 1)
+                self.assertEqual(result["prompt_tokens"], raw["prompt_tokens"])
+                self.assertEqual(result["usage"]["prompt_tokens"], len(raw["prompt_tokens"]))
+            for prompt in [["--prompt", "the cat"], ["--prompt-file", prompt_file]]:
+                result = self.generate(*prompt, "--max-tokens", 1)
+                self.assertEqual(result["prompt_tokens"], raw["prompt_tokens"])
+
+    def test_names_of_special_tokens_in_a_message_are_text(self):
+        result = self.generate("--prompt", "<|im_end|>", "--max-tokens", 1)
+        self.assertEqual(result["prompt_tokens"].count(315), 1)
+
+
+class Tokenize(CommandLineTest):
+    def test_reference_ids(self):
+        for model in [LLAMA, os.path.join(TINY, "llama")]:
+            for case in expected("llama")["tokenizer"]:
+                ids = json.loads(self.succeed("tokenize", "--model", model, "--add-special", 0,
+                                              "--parse-special", 1, stdin=case["text"].encode()))
+                self.assertEqual(ids, case["ids"])
+
+    def test_decode_gives_the_bytes_back(self):
+        for text in ["", "the cat\n", "a\0b", "na\u00efve \U0001f642\r\n"]:
+            ids = self.succeed("tokenize", "--model", LLAMA, "--add-special", 0, stdin=text.encode())
+            self.assertEqual(self.succeed("tokenize", "--model", LLAMA, "--decode", stdin=ids).decode(),
+                             text)
+            deltas = json.loads(self.succeed("tokenize", "--model", LLAMA, "--decode-stream", stdin=ids))
+            self.assertEqual(len(deltas), len(json.loads(ids)) + 1)
+            self.assertEqual("".join(deltas), text)
+
+    def test_bytes_that_are_not_utf8(self):
+        ids = self.succeed("tokenize", "--model", LLAMA, "--add-special", 0, stdin=b"a\xff\xc3b")
+        text = self.succeed("tokenize", "--model", LLAMA, "--decode", stdin=ids).decode()
+        self.assertEqual(text, "a\ufffd\ufffdb")
+
+    def test_ids_that_are_none(self):
+        for text in [b"{}", b"[1,", b"[-1]", b"[1.5]", b'["a"]', b"[99999999999]", b"[100000]"]:
+            self.fail_with(1, "tokenize", "--model", LLAMA, "--decode", stdin=text)
+
+    def test_templates(self):
+        template = ("{% for m in messages %}{{ m.content or m.tool_calls[0].id }};{% endfor %}"
+                    "{{ bos_token }}{{ eos_token }}{{ tools is none }}{{ extra }}"
+                    "{% if add_generation_prompt %}go{% endif %}{{ strftime_now('%d %b %Y %H:%M:%S') }}")
+        with tempfile.TemporaryDirectory() as folder:
+            template_file = os.path.join(folder, "template")
+            messages = os.path.join(folder, "messages.json")
+            with open(template_file, "w") as file:
+                file.write(template)
+            conversation = {"messages": [{"role": "user", "content": "h\u00e9"},
+                                         {"role": "assistant", "content": None,
+                                          "tool_calls": [{"id": "call"}]}], "extra": 7}
+            with open(messages, "w") as file:
+                json.dump(conversation, file)
+            base = ["--template", "--messages", messages]
+            text = self.succeed("tokenize", *base, "--template-file", template_file, "--bos", "<B>",
+                                "--eos", "<E>", "--now", "2025-03-09T08:05:07",
+                                "--add-generation-prompt", 1).decode()
+            self.assertEqual(text, "h\u00e9;call;<B><E>True7go09 Mar 2025 08:05:07")
+
+            with open(messages, "w") as file:
+                json.dump([{"role": "user", "content": "hi"}], file)
+            start = "<|im_start|>user\nhi<|im_end|>\n"
+            self.assertEqual(self.succeed("tokenize", "--model", LLAMA, *base).decode(),
+                             start + "<|im_start|>assistant\n")
+            self.assertEqual(self.succeed("tokenize", "--model", LLAMA, *base,
+                                          "--add-generation-prompt", 0).decode(), start)
+
+    def test_template_that_refuses(self):
+        with tempfile.TemporaryDirectory() as folder:
+            template_file = os.path.join(folder, "template")
+            messages = os.path.join(folder, "messages.json")
+            with open(template_file, "w") as file:
+                file.write("{{ raise_exception('roles must alternate') }}")
+            with open(messages, "w") as file:
+                file.write("[]")
+            self.fail_with(1, "tokenize", "--template", "--messages", messages, "--template-file",
+                           template_file, naming="roles must alternate")
+
+
+class Batch(CommandLineTest):
+    def test_results_in_order_with_errors_between(self):
+        requests = [json.dumps({"id": "a", "tokens": [5, 6, 7], "max_tokens": 24, "seed": 4,
+                                "ignore_eos": True}),
+                    "not json", "",
+                    json.dumps({"id": 2, "prompt": "the cat", "max_tokens": 3, "seed": 1}),
+                    json.dumps({"id": 3, "prompt": "the cat", "max_tokens": "many"}),
+                    json.dumps({"id": 4, "tokens": [5], "temprature": 1}),
+                    json.dumps({"id": 5, "tokens": [1000000]}),
+                    json.dumps({"id": 6, "messages": [{"role": "user", "content": "the cat"}],
+                                "max_tokens": 3, "seed": 1, "n": 2, "logprobs": 1})]
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = os.path.join(folder, "in.jsonl"), os.path.join(folder, "out.jsonl")
+            with open(source, "w") as file:
+                file.write("\n".join(requests))
+            self.assertEqual(self.succeed("batch", "--model", LLAMA, "--input", source, "--output",
+                                          target), b"")
+            with open(target) as file:
+                results = [json.loads(line) for line in file]
+        self.assertEqual([result.get("id") for result in results], ["a", None, 2, 3, 4, 5, 6])
+        self.assertEqual(["error" in result for result in results],
+                         [False, True, False, True, True, True, False])
+        self.assertIn("max_tokens", results[3]["error"])
+        self.assertIn("temprature", results[4]["error"])
+        alone = self.generate("--tokens", "5,6,7", "--max-tokens", 24, "--seed", 4, "--ignore-eos")
+        self.assertEqual(results[0]["choices"], alone["choices"])
+        alone = self.generate("--prompt", "the cat", "--max-tokens", 3, "--seed", 1)
+        self.assertEqual(results[2]["choices"], alone["choices"])
+        self.assertEqual(len(results[6]["choices"]), 2)
+
+    def test_more_requests_than_the_queue_holds(self):
+        lines = b"".join(b'{"id": %d, "tokens": [%d], "max_tokens": 1, "ignore_eos": true}\n' % (i, i % 300)
+                         for i in range(1100))
+        output = self.succeed("batch", "--model", LLAMA, "--input", "-", "--output", "-", stdin=lines)
+        results = [json.loads(line) for line in output.splitlines()]
+        self.assertEqual([result["id"] for result in results], list(range(1100)))
+        self.assertTrue(all(len(result["choices"][0]["tokens"]) == 1 for result in results))
+
+
+class Chat(CommandLineTest):
+    def test_conversation_from_a_pipe(self):
+        output = self.succeed("chat", "--model", LLAMA, "--max-tokens", 4, "--seed", 1,
+                              stdin=b"the cat\n/clear\nthe cat\n").decode(errors="replace")
+        first, second = re.findall(r"\A(.*)\n\(--max-tokens reached\)\n(.*)\n\(--max-tokens reached\)\n\Z",
+                                   output, re.DOTALL)[0]
+        self.assertEqual(first, second)
+
+    def test_full_context(self):
+        output = self.succeed("chat", "--model", LLAMA, "--max-tokens", 4,
+                              stdin=b"cat " * 400 + b"\n").decode(errors="replace")
+        self.assertIn("/clear", output)
+
+    def start(self, *arguments):
+        process = subprocess.Popen([path_of("chat"), "--model", LLAMA, *arguments],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        timer = threading.Timer(60, process.kill)
+        timer.start()
+        for clean_up in [process.stdin.close, process.stdout.close, process.stderr.close, process.wait,
+                         process.kill, timer.cancel]:
+            self.addCleanup(clean_up)
+        process.stdin.write(b"the cat\n")
+        process.stdin.flush()
+        return process
+
+    def wait_for(self, process, text):
+        while True:
+            line = process.stdout.readline()
+            self.assertNotEqual(line, b"", "the output ended")
+            if text in line:
+                return
+
+    def test_ctrl_c_ends_the_answer_and_not_the_program(self):
+        process = self.start()
+        process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        self.assertIsNone(process.poll())
+        process.stdin.close()
+        self.assertEqual(process.wait(30), 0)
+
+    def test_second_ctrl_c_at_the_prompt_ends_the_program(self):
+        process = self.start("--max-tokens", "1")
+        self.wait_for(process, b"--max-tokens reached")
+        process.send_signal(signal.SIGINT)
+        self.wait_for(process, b"Ctrl-D")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(30), 0)
+
+
+class Loops(CommandLineTest):
+    def test_game_loop(self):
+        result = json.loads(self.succeed("game_loop", "--model", LLAMA, "--seconds", 1,
+                                         "--prompt-tokens", 200, "--json"))
+        self.assertEqual(result["frames"], 60)
+        self.assertEqual(len(result["speakers"]), 5)
+        self.assertTrue(all(speaker["tokens"] > 0 for speaker in result["speakers"]))
+        overshoot = result["overshoot_ms"]
+        self.assertLessEqual(overshoot["p50"], overshoot["p99"])
+        self.assertLessEqual(overshoot["p99"], overshoot["max"])
+
+    def test_end_to_end(self):
+        result = json.loads(self.succeed("end_to_end", "--model", LLAMA, "--prompt-tokens", 64,
+                                         "--gen-tokens", 8, "--concurrency", "1,4", "--shared-prefix",
+                                         32, "--json"))
+        self.assertEqual([run["concurrency"] for run in result["runs"]], [1, 4])
+        for run in result["runs"]:
+            self.assertEqual(run["generated_tokens"], 8 * run["concurrency"])
+            self.assertGreater(run["prefill_tokens_per_s"], 0)
+            self.assertGreater(run["decode_tokens_per_s"], 0)
+            for name in ["ttft_s", "tpot_s"]:
+                self.assertLessEqual(run[name]["p50"], run[name]["p99"])
+            self.assertGreater(run["kv_allocated_over_used"], 0)
+        self.assertEqual(result["runs"][0]["cached_tokens"], 0)
+        self.assertEqual(result["runs"][1]["cached_tokens"], 3 * 32)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
