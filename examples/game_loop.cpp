@@ -23,7 +23,7 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 
 struct Arguments {
   examples::EngineFlags engine;
-  double seconds = 10;
+  double seconds = 20;
   double budget_ms = 3;
   int answers = 4;
   int prompt_tokens = 700;
@@ -36,7 +36,7 @@ CommandLine describe(Arguments& arguments) {
       "Runs a loop of 60 frames a second that gives the engine a slice of every frame,\n"
       "and prints by how much the slices were overrun.");
   examples::add_engine_flags(line, arguments.engine);
-  line.option("--seconds", "S", arguments.seconds, "length of the loop [10]");
+  line.option("--seconds", "S", arguments.seconds, "length of the loop [20]");
   line.option("--budget-ms", "MS", arguments.budget_ms, "slice of a frame [3]");
   line.option("--answers", "N", arguments.answers, "answers that run from the start [4]");
   line.option("--prompt-tokens", "N", arguments.prompt_tokens,

@@ -1,4 +1,5 @@
-// Time of one layer's paged_attention. Arguments: rows of the call, tokens of the sequence, threads.
+// Time of one layer's paged_attention. Arguments: rows of the call, tokens of the sequence,
+// threads.
 
 #include <benchmark/benchmark.h>
 
@@ -58,8 +59,8 @@ void run(benchmark::State& state, const char* name, const Model& model, KvType t
   }
   double pairs = 0;  // of a query token and a key that it sees
   for (int row = 0; row < rows; ++row) pairs += tokens - rows + row + 1;
-  state.counters["GMAC/s"] = benchmark::Counter(
-      2 * pairs * limits.width * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["GMAC/s"] = benchmark::Counter(2 * pairs * limits.width * 1e-9,
+                                                benchmark::Counter::kIsIterationInvariantRate);
   state.counters["us/token"] = benchmark::Counter(
       rows * 1e-6, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }

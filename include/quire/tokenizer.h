@@ -24,7 +24,7 @@ struct TemplateOptions {
   // it has any, are taken in place of the argument: they may hold more than a role and a text
   // (null or a list of parts as content, "tool_calls", ...).
   std::string variables_json;
-  std::int64_t now = 0;         // seconds since 1970, for strftime_now; 0: the system's clock
+  std::int64_t now = 0;  // seconds since 1970, for strftime_now; 0: the system's clock
 };
 
 // Text to token ids and back, and the model's chat template. Immutable: safe from any thread.

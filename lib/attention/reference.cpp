@@ -23,7 +23,8 @@ std::vector<double> reference_attention(const ReferenceQuery& args) {
   for (std::size_t key = 0; key < scores.size(); ++key) {
     const double weight = std::exp(scores[key] - maximum);
     sum += weight;
-    for (std::size_t i = 0; i < size; ++i) output[i] += weight * args.values[(first + key) * size + i];
+    for (std::size_t i = 0; i < size; ++i)
+      output[i] += weight * args.values[(first + key) * size + i];
   }
   for (double& value : output) value /= sum;
   return output;

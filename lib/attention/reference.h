@@ -14,8 +14,8 @@ struct ReferenceQuery {
   int position = 0;                // sees keys 0 ... position
   int window = 0;                  // of them those at distance < window; 0: all
   double scale = 1;
-  double soft_cap = 0;             // c * tanh(score / c) if > 0
-  const double* sink = nullptr;    // a logit without a value, or null
+  double soft_cap = 0;           // c * tanh(score / c) if > 0
+  const double* sink = nullptr;  // a logit without a value, or null
 };
 
 std::vector<double> reference_attention(const ReferenceQuery& args);

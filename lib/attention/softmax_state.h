@@ -21,8 +21,8 @@ struct MergeFactors {
   float right = 0;
 };
 
-// Folds `other`, which comes after in key order, into `state`. Merging with an empty state on either
-// side keeps the other side's bits.
+// Folds `other`, which comes after in key order, into `state`. Merging with an empty state on
+// either side keeps the other side's bits.
 inline MergeFactors merge(SoftmaxState& state, const SoftmaxState& other) {
   if (other.empty()) return {1, 0};
   if (state.empty()) {
@@ -36,8 +36,8 @@ inline MergeFactors merge(SoftmaxState& state, const SoftmaxState& other) {
   return factors;
 }
 
-// What the weighted sum of values is multiplied with at the end. `sink` is a logit that takes part in
-// the softmax but has no value; null if there is none.
+// What the weighted sum of values is multiplied with at the end. `sink` is a logit that takes part
+// in the softmax but has no value; null if there is none.
 inline float finish(const SoftmaxState& state, const float* sink) {
   if (state.empty()) return 0;
   if (sink == nullptr) return 1 / state.sum;

@@ -58,8 +58,7 @@ void attend_split(const TileKernels& kernels, const Tile& tile, int split,
                   const TileScratch& scratch, SoftmaxState* states, float* output) {
   std::fill_n(states, tile.rows, SoftmaxState{});
   std::memset(output, 0, sizeof(float) * static_cast<std::size_t>(tile.rows) * tile.width);
-  const KeyRange keys =
-      intersect(covered(tile), {split * kSplitKeys, (split + 1) * kSplitKeys});
+  const KeyRange keys = intersect(covered(tile), {split * kSplitKeys, (split + 1) * kSplitKeys});
   KeyRange ranges[kTileRows];
   for (int block = keys.first / kKeyBlock; block * kKeyBlock < keys.last; ++block) {
     const int start = block * kKeyBlock;

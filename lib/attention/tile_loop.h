@@ -47,10 +47,10 @@ struct BlockSource {
   // Fills keys [head_size][kKeyBlock] at least for the wanted keys, and rows wanted.first to
   // wanted.last of values [kKeyBlock][width], padded with zeros. Reads no other token's values and
   // no page without a wanted key.
-  void (*load)(const void* context, int block, KeyRange wanted, float* keys, float* values) =
-      nullptr;
-  // TileKernels::scores and accumulate straight from the pages, with the same bits: what a tile of at
-  // most kDirectRows rows uses instead of `load`. Null if the source does not offer it.
+  void (*load)(const void* context, int block, KeyRange wanted, float* keys,
+               float* values) = nullptr;
+  // TileKernels::scores and accumulate straight from the pages, with the same bits: what a tile of
+  // at most kDirectRows rows uses instead of `load`. Null if the source does not offer it.
   void (*scores)(const void* context, int block, KeyRange wanted, const float* queries, int rows,
                  float* scores) = nullptr;
   void (*accumulate)(const void* context, int block, KeyRange wanted, const float* scores, int rows,
@@ -71,10 +71,10 @@ struct Tile {
 
 // Memory of one thread.
 struct TileScratch {
-  float* keys = nullptr;      // [head_size][kKeyBlock]
-  float* values = nullptr;    // [kKeyBlock][width]
-  float* scores = nullptr;    // [kTileRows][kKeyBlock]
-  float* partial = nullptr;   // [kTileRows][width]
+  float* keys = nullptr;     // [head_size][kKeyBlock]
+  float* values = nullptr;   // [kKeyBlock][width]
+  float* scores = nullptr;   // [kTileRows][kKeyBlock]
+  float* partial = nullptr;  // [kTileRows][width]
 };
 
 // Union of the rows' ranges.

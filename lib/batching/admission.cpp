@@ -5,8 +5,10 @@
 namespace quire {
 namespace {
 
-// How many waiting sequences are looked at for a cached prefix in one choice.
+// How many waiting sequences one choice looks at: for a cached prefix, and at all (those that wait
+// for a sibling are passed over, and while there is one, its producer runs).
 constexpr int kLookahead = 16;
+constexpr int kMostLookedAt = 64;
 
 }  // namespace
 
@@ -58,7 +60,7 @@ Sequence* Batcher::Impl::choose_waiting(bool may_pass) {
   Sequence* best = nullptr;
   int looked_at = 0;
   for (Sequence* s : waiting) {
-    if (++looked_at > kLookahead && first != nullptr) break;
+    if (++looked_at > (first != nullptr ? kLookahead : kMostLookedAt)) break;
     if (first != nullptr && s->priority != first->priority) break;
     if (waits_for_sibling(s)) continue;
     look_up(s);
@@ -92,8 +94,8 @@ bool Batcher::Impl::has_room(int pages, int own_headroom) const {
   });
 }
 
-// Locks what was found, then reserves the rest of the prompt; false, and nothing kept, if there is no
-// room.
+// Locks what was found, then reserves the rest of the prompt; false, and nothing kept, if there is
+// no room.
 bool Batcher::Impl::reserve_prompt(Sequence* s, const PrefixMatch& match, Plan* plan) {
   const int found = static_cast<int>(match.pages.size());
   const int total = pages_for(s->size());

@@ -48,7 +48,7 @@ struct PlanLimits {
 // What the engine decided about one draw of a plan, in the order of Plan::draws.
 struct DrawOutcome {
   std::int32_t token = 0;
-  bool append = true;    // the token joins the sequence (an end token may or may not)
+  bool append = true;    // the token joins the sequence (an end token may or may not); false ends it
   bool finish = false;   // this choice has ended
 };
 
@@ -77,6 +77,7 @@ class Batcher {
   // of all n choices within the pool; else resource_exhausted with both numbers.
   Status can_ever_fit(const BatchRequest& request) const;
 
+  // Queues a request that can_ever_fit accepts. An id that is in use already is ignored.
   void add(BatchRequest request, double now);
 
   // Forgets a request, queued or running. True if it was there. Pages of a pass in flight are given
@@ -88,18 +89,22 @@ class Batcher {
   Plan plan(const PlanLimits& limits, double now);
 
   // The pass was computed. Appends tokens, publishes full pages, retires finished choices, frees
-  // pages behind windows. `outcomes` has one entry for each draw of the plan.
+  // pages behind windows. `outcomes` has one entry for each draw of the plan, also of requests that
+  // were cancelled meanwhile. A choice ends at max_tokens in any case; a request with max_tokens 0
+  // ends, without a draw, when its prompt is computed. Plans that are empty or not the last are ignored.
   void commit(const Plan& plan, std::span<const DrawOutcome> outcomes, double now);
 
   // The pass failed: publishes nothing and keeps none of its pages; its requests are planned again.
   void fail(const Plan& plan);
 
   bool has_request(RequestId id) const;
-  int waiting() const;  // requests queued (preempted ones included)
+  int waiting() const;  // queued requests, and answers that were preempted
   int running() const;  // sequences
-  // Tokens of a choice so far (prompt, then output); null when unknown or retired.
+  // Tokens of a choice so far (prompt, then output), valid until the next call; null when unknown or
+  // retired.
   const std::vector<std::int32_t>* tokens(RequestId id, int choice) const;
-  // Counts and times so far; times that have not come yet are 0.
+  // Counts and times so far; times that have not come yet are 0. Of a request that ended or was
+  // cancelled: as of then, until the next plan.
   RequestReport report(RequestId id, double now) const;
   PageCounts pages() const;
   long long preemptions() const;

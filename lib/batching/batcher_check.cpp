@@ -26,8 +26,8 @@ Status Batcher::Impl::check() const {
         return error(StatusCode::internal, "sequence {} waits with {} pages", id, table.size());
       }
       if (s.running && table.size() < pages_for(s.computed)) {
-        return error(StatusCode::internal, "sequence {} has {} pages for {} tokens", id, table.size(),
-                     s.computed);
+        return error(StatusCode::internal, "sequence {} has {} pages for {} tokens", id,
+                     table.size(), s.computed);
       }
       for (int i = 0; i < table.size(); ++i) {
         if ((table[i] == kNoPage) != (i < table.first_held())) {
@@ -38,12 +38,14 @@ Status Batcher::Impl::check() const {
         ++references[g][static_cast<std::size_t>(table[i])];
         // What is still to be written belongs to this sequence alone.
         const bool written = s.in_flight && (i + 1) * options.page_size > s.computed;
-        if (written && must_copy(static_cast<int>(g), table[i])) {
-          return error(StatusCode::internal, "sequence {} writes page {} of group {}, which is shared",
-                       id, table[i], g);
+        if (written &&
+            (allocators[g].cached(table[i]) || must_copy(static_cast<int>(g), table[i]))) {
+          return error(StatusCode::internal,
+                       "sequence {} writes page {} of group {}, which is shared", id, table[i], g);
         }
       }
-      if (s.running && s.tables[g].first_held() > first_needed_page(static_cast<int>(g), s.computed)) {
+      if (s.running &&
+          s.tables[g].first_held() > first_needed_page(static_cast<int>(g), s.computed)) {
         return error(StatusCode::internal, "sequence {} lacks pages inside its window", id);
       }
     }
@@ -60,8 +62,8 @@ Status Batcher::Impl::check() const {
     for (PageId page = 0; page < allocators[g].page_count(); ++page) {
       const int found = references[g][static_cast<std::size_t>(page)];
       if (found != allocators[g].references(page)) {
-        return error(StatusCode::internal, "page {} of group {} has {} references, {} found", page, g,
-                     allocators[g].references(page), found);
+        return error(StatusCode::internal, "page {} of group {} has {} references, {} found", page,
+                     g, allocators[g].references(page), found);
       }
     }
   }
@@ -69,8 +71,8 @@ Status Batcher::Impl::check() const {
       kept != headroom) {
     return error(StatusCode::internal,
                  "{} sequences run, {} wait, {} slots, {} pages kept; {}, {}, {}, {} counted",
-                 running_count, waiting_count, slots, kept, running.size(), waiting.size(), used_slots,
-                 headroom);
+                 running_count, waiting_count, slots, kept, running.size(), waiting.size(),
+                 used_slots, headroom);
   }
   if (!std::is_sorted(running.begin(), running.end(), MoreUrgent())) {
     return error(StatusCode::internal, "the running sequences are out of order");

@@ -37,9 +37,10 @@ struct Flight {
   long long hit_tokens = 0;
 };
 
-// The parts of the batcher, by file: batcher.cpp plans and keeps the books, admission.cpp chooses and
-// admits waiting sequences, growth.cpp finds pages for running ones and preempts, outcome.cpp
-// commits, fit.cpp computes what can ever fit, batcher_check.cpp checks.
+// The parts of the batcher, by file: batcher.cpp plans and keeps the books, admission.cpp chooses
+// and admits waiting sequences, growth.cpp finds pages for running ones and preempts, outcome.cpp
+// commits, fit.cpp computes what can ever fit,
+// report.cpp answers questions, batcher_check.cpp checks.
 struct Batcher::Impl {
   explicit Impl(const BatcherOptions& options);
 
@@ -53,7 +54,6 @@ struct Batcher::Impl {
   void set_urgency(Sequence* s, int urgency);
   void give_back_pages(Sequence* s);  // to the state of a waiting sequence
   void destroy(Sequence* s);
-  RequestReport make_report(const LiveRequest& request, double now) const;
 
   // admission.cpp
   Sequence* choose_waiting(bool may_pass);
@@ -69,8 +69,8 @@ struct Batcher::Impl {
   void unpromise_pages(Sequence* s, int first, int end);
 
   // growth.cpp
-  bool grow(Sequence* s, Plan* plan);  // false: it had to give way itself
-  PageId take_page(int group);         // free, or by eviction; kNoPage if neither
+  bool grow(Sequence* s, Plan* plan);            // false: it had to give way itself
+  PageId take_page(int group);                   // free, or by eviction; kNoPage if neither
   PageId take_page_for(Sequence* s, int group);  // ... or by preemption
   bool must_copy(int group, PageId page) const;
   void preempt(Sequence* s);
@@ -87,6 +87,9 @@ struct Batcher::Impl {
   void land();  // gives back what only the pass held
   void fail();
 
+  // report.cpp
+  RequestReport make_report(const LiveRequest& request, double at) const;
+
   Status check() const;
   void require(bool ok, const char* what);
 
@@ -100,24 +103,24 @@ struct Batcher::Impl {
 
   std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> requests;
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences;
-  std::vector<Sequence*> running;               // sorted by MoreUrgent
+  std::vector<Sequence*> running;  // sorted by MoreUrgent
   std::set<Sequence*, MoreUrgent> waiting;
   std::unordered_map<Digest, std::uint64_t, DigestHash> promised;  // page key -> producing sequence
-  std::map<RequestId, RequestReport> retired;   // since the last plan
+  std::map<RequestId, RequestReport> retired;                      // since the last plan
 
   Flight flight;
   std::uint64_t last_serial = 0;
   std::uint64_t last_sequence = 0;
   std::uint64_t last_arrival = 0;
-  int used_slots = 0;     // of max_running
-  int headroom = 0;       // pages of each group kept for the first growth of admitted sequences
-  bool preempted = false; // by the plan being made
+  int used_slots = 0;      // of max_running
+  int headroom = 0;        // pages of each group kept for the first growth of admitted sequences
+  bool preempted = false;  // by the plan being made
   double now = 0;
   long long preemption_count = 0;
   long long query_count = 0;
   long long hit_token_count = 0;
   std::vector<PageId> page_buffer;  // scratch: one page of each group
-  Status fault;           // the first broken invariant met on the way
+  Status fault;                     // the first broken invariant met on the way
 };
 
 }  // namespace quire

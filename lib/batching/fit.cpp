@@ -8,8 +8,8 @@ namespace quire {
 namespace {
 
 struct Demand {
-  std::size_t prompt = 0;   // tokens
-  std::size_t stored = 0;   // most tokens of a choice with keys and values: the last one needs none
+  std::size_t prompt = 0;  // tokens
+  std::size_t stored = 0;  // most tokens of a choice with keys and values: the last one needs none
   std::size_t choices = 1;
   std::size_t page_size = 1;
 };
@@ -47,14 +47,16 @@ Status Batcher::can_ever_fit(const BatchRequest& request) const {
     return error(StatusCode::invalid_argument, "prompt of 0 tokens, at least 1 is needed");
   }
   if (request.n < 1 || request.max_tokens < 0) {
-    return error(StatusCode::invalid_argument, "n is {} and max_tokens {}, at least 1 and 0 are needed",
-                 request.n, request.max_tokens);
+    return error(StatusCode::invalid_argument,
+                 "n is {} and max_tokens {}, at least 1 and 0 are needed", request.n,
+                 request.max_tokens);
   }
   const std::size_t prompt = request.prompt.size();
   const std::size_t output = static_cast<std::size_t>(request.max_tokens);
   if (prompt + output > static_cast<std::size_t>(std::max(0, o.context))) {
     return error(StatusCode::resource_exhausted,
-                 "prompt of {} tokens and {} to generate, context is {}", prompt, output, o.context);
+                 "prompt of {} tokens and {} to generate, context is {}", prompt, output,
+                 o.context);
   }
   if (request.n > o.max_running) {
     return error(StatusCode::resource_exhausted, "{} answers of one request, max_running is {}",
@@ -69,9 +71,10 @@ Status Batcher::can_ever_fit(const BatchRequest& request) const {
                                   : window_group_pages(demand, static_cast<std::size_t>(window));
     const auto needed = pages.get();
     if (!needed || *needed > static_cast<std::size_t>(o.page_count)) {
-      return error(StatusCode::resource_exhausted,
-                   "prompt of {} tokens and {} x {} to generate need {} pages of {} tokens, there are {}",
-                   prompt, request.n, output, needed.value_or(SIZE_MAX), o.page_size, o.page_count);
+      return error(
+          StatusCode::resource_exhausted,
+          "prompt of {} tokens and {} x {} to generate need {} pages of {} tokens, there are {}",
+          prompt, request.n, output, needed.value_or(SIZE_MAX), o.page_size, o.page_count);
     }
   }
   return {};

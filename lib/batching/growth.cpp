@@ -26,8 +26,8 @@ PageId Batcher::Impl::take_page_for(Sequence* s, int group) {
   }
 }
 
-// Whether somebody else reads this page: the cache, or a sibling. References that the plan keeps for
-// a failure belong to sequences that have their copy already.
+// Whether somebody else reads this page: the cache, or a sibling. References that the plan keeps
+// for a failure belong to sequences that have their copy already.
 bool Batcher::Impl::must_copy(int group, PageId page) const {
   const PageAllocator& a = allocators[static_cast<std::size_t>(group)];
   if (a.cached(page)) return true;

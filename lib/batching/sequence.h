@@ -17,18 +17,18 @@ struct Sequence;
 
 // A request from `add` until its last choice has ended.
 struct LiveRequest {
-  BatchRequest spec;                // the prompt moves into the first sequence
+  BatchRequest spec;  // the prompt moves into the first sequence
   int prompt_tokens = 0;
-  std::uint64_t arrival = 0;        // counts requests
+  std::uint64_t arrival = 0;  // counts requests
   std::string cache_name;
-  std::vector<Sequence*> choices;   // [n]; before the fork only the first; null: not there
-  int live_choices = 0;             // choices that have not ended
-  bool forked = false;              // the first tokens of all choices have been drawn
-  int prompt_logits_done = 0;       // prompt rows whose logits were committed
-  int cached_tokens = -1;           // of the first admission; -1: not yet
+  std::vector<Sequence*> choices;  // [n]; before the fork only the first; null: not there
+  int live_choices = 0;            // choices that have not ended
+  bool forked = false;             // the first tokens of all choices have been drawn
+  int prompt_logits_done = 0;      // prompt rows whose logits were committed
+  int cached_tokens = -1;          // of the first admission; -1: not yet
 
   double added_at = 0;
-  double first_pass_at = -1;   // -1: not yet
+  double first_pass_at = -1;  // -1: not yet
   double first_token_at = -1;
   int generated_tokens = 0;
   int preemptions = 0;
@@ -39,27 +39,27 @@ struct LiveRequest {
 // first `computed` tokens at least; when it waits it has none.
 struct Sequence {
   std::uint64_t id = 0;
-  LiveRequest* request = nullptr;   // null: cancelled while a pass is in flight
+  LiveRequest* request = nullptr;  // null: cancelled while a pass is in flight
   int choice = 0;
   int priority = 0;
-  int urgency = 0;                  // priority, or more while a more urgent request waits for its pages
+  int urgency = 0;  // priority, or more while a more urgent request waits for its pages
   std::uint64_t arrival = 0;
 
-  std::vector<std::int32_t> tokens; // prompt, then output
-  int computed = 0;                 // tokens whose keys and values are committed
-  bool answering = false;           // past its prompt: decodes
+  std::vector<std::int32_t> tokens;  // prompt, then output
+  int computed = 0;                  // tokens whose keys and values are committed
+  bool answering = false;            // past its prompt: decodes
   bool running = false;
-  bool in_flight = false;           // part of the pass between plan and commit
-  int passed = 0;                   // later requests admitted before it since it waits
+  bool in_flight = false;  // part of the pass between plan and commit
+  int passed = 0;          // later requests admitted before it since it waits
 
-  std::vector<PageTable> tables;    // [group]
+  std::vector<PageTable> tables;  // [group]
   PageKeys keys;
-  CacheNode tip = kNoNode;          // pinned: what the next page is published under
-  int published = 0;                // whole pages in the cache or found there
+  CacheNode tip = kNoNode;  // pinned: what the next page is published under
+  int published = 0;        // whole pages in the cache or found there
   bool publishes = false;
-  int producing_end = 0;            // pages [published, producing_end) are promised to waiting siblings
-  int slots = 1;                    // of max_running: n before the fork
-  int headroom = 0;                 // pages of each group kept free for its first growth
+  int producing_end = 0;  // pages [published, producing_end) are promised to waiting siblings
+  int slots = 1;          // of max_running: n before the fork
+  int headroom = 0;       // pages of each group kept free for its first growth
 
   // What the cache held when it was last looked up; valid for one version of the cache.
   std::uint64_t looked_up_at = ~std::uint64_t{0};

@@ -7,6 +7,11 @@
 namespace quire::cpu {
 namespace {
 
+// Otherwise the layer reads the keys and values of another one.
+bool writes_keys(const AttentionInputArgs& args) {
+  return args.k != nullptr && args.k->weight != nullptr;
+}
+
 Status check(CpuDevice& device, const AttentionInputArgs& args) {
   constexpr const char* kWhat = "attention_input";
   const int head_size = args.kv.head_size;
@@ -20,7 +25,7 @@ Status check(CpuDevice& device, const AttentionInputArgs& args) {
     return error(StatusCode::internal, "{}: {} heads of {} for a projection of {}", kWhat,
                  args.heads, head_size, args.q->weight->rows());
   }
-  if (args.k == nullptr) return {};
+  if (!writes_keys(args)) return {};
   for (const Linear* linear : {args.k, args.v}) {
     if (Status s = check_linear(kWhat, linear, args.width); !s) return s;
     if (linear->weight->rows() != std::int64_t{args.kv.kv_heads} * head_size) {
@@ -70,11 +75,10 @@ Status attention_input(Device& base, const AttentionInputArgs& args) {
   float* keys = device.scratch()->product();
   float* values = keys + args.rows * kv_width;
 
-  const Activations x =
-      prepare_normed_rows(device, args.hidden, args.rows, args.width, args.norm);
+  const Activations x = prepare_normed_rows(device, args.hidden, args.rows, args.width, args.norm);
   const Product products[] = {
       {args.q, args.query, q_width}, {args.k, keys, kv_width}, {args.v, values, kv_width}};
-  const bool writes = args.k != nullptr;
+  const bool writes = writes_keys(args);
   multiply(device, x, std::span(products, writes ? 3 : 1));
 
   for_pieces(device.pool(), args.rows, piece_size(device.pool(), args.rows, 4, 4),

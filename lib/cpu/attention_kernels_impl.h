@@ -4,6 +4,7 @@
 
 #include "attention/tile_loop.h"
 #include "cpu/lane_math.h"
+#include "cpu/product_tile.h"
 
 namespace quire::cpu {
 
@@ -13,7 +14,9 @@ namespace quire::cpu {
 // Vectors beside each other in a register tile of that many rows.
 template <class V, int Rows>
 constexpr int tile_vectors() {
-  return V::kAccumulators / Rows >= 4 ? 4 : V::kAccumulators / Rows >= 2 ? 2 : 1;
+  constexpr int kFitting = V::kAccumulators / Rows;
+  constexpr int kVectors = kFitting < V::kTileVectors ? kFitting : V::kTileVectors;
+  return kVectors >= 4 ? 4 : kVectors >= 2 ? 2 : 1;
 }
 
 // Calls body with Rows = V::kTileRows while that many rows are left, then with the rest.
@@ -23,32 +26,22 @@ template <class V, int Rows, class Body>
   for (; row + Rows <= rows; row += Rows) body.template operator()<Rows>(row);
   if constexpr (Rows > 1) {
     if (row < rows) {
-      each_row_tile<V, Rows - 1>(rows - row, [&]<int Less>(int r) {
-        body.template operator()<Less>(row + r);
-      });
+      each_row_tile<V, Rows - 1>(rows - row,
+                                 [&]<int Less>(int r) { body.template operator()<Less>(row + r); });
     }
   }
 }
 
 template <class V, int Rows, int Vectors>
 void score_tile(const float* queries, int head_size, int width, const float* keys, float* scores) {
-  typename V::Float sums[Rows][Vectors];
-  for (int r = 0; r < Rows; ++r) {
-    for (int v = 0; v < Vectors; ++v) sums[r][v] = V::set(0.0f);
-  }
+  ProductTile<V, Rows, Vectors> tile;
+  tile.clear();
   for (int i = 0; i < head_size; ++i) {
-    typename V::Float k[Vectors];
-    for (int v = 0; v < Vectors; ++v) k[v] = V::load(keys + i * attention::kKeyBlock + 16 * v);
-    for (int r = 0; r < Rows; ++r) {
-      const auto q = V::set(queries[r * width + i]);
-      for (int v = 0; v < Vectors; ++v) sums[r][v] = V::fma(q, k[v], sums[r][v]);
-    }
+    tile.add(queries + i, width, [&](auto v) QUIRE_ALWAYS_INLINE {
+      return V::load(keys + i * attention::kKeyBlock + 16 * v);
+    });
   }
-  for (int r = 0; r < Rows; ++r) {
-    for (int v = 0; v < Vectors; ++v) {
-      V::store(scores + r * attention::kKeyBlock + 16 * v, sums[r][v]);
-    }
-  }
+  tile.store(scores, attention::kKeyBlock);
 }
 
 template <class V>
@@ -71,41 +64,41 @@ float softmax_row(float* scores, attention::KeyRange range, int first, int last,
                   attention::SoftmaxState& state) {
   constexpr int kVectors = attention::kKeyBlock / 16;
   constexpr float kNone = -__builtin_inff();
-  const auto zero = V::set(0.0f), none = V::set(kNone);
-  typename V::Float s[kVectors];
-  auto largest = none;
-  for (int v = 0; v < kVectors; ++v) {
+  using Float = typename V::Float;
+  const Float zero = V::set(0.0f), none = V::set(kNone);
+  Float s[kVectors];
+  unroll<kVectors>([&](auto v) QUIRE_ALWAYS_INLINE {
     s[v] = none;
-    if (v < first || v >= last) continue;
-    s[v] = V::load(scores + 16 * v);
-    if (cap > 0) {
-      const auto c = V::set(cap);
+    if (v >= first && v < last) s[v] = V::load(scores + 16 * v);
+  });
+  if (cap > 0) {
+    const Float c = V::set(cap);
+    unroll<kVectors>([&](auto v) QUIRE_ALWAYS_INLINE {
       s[v] = V::multiply(c, hyperbolic_tangent<V>(V::divide(s[v], c)));
-    }
-    if (range.first > 16 * v || range.last < 16 * v + 16) {
-      s[v] = V::select_range(range.first - 16 * v, range.last - 16 * v, s[v], none);
-    }
-    largest = V::maximum(largest, s[v]);
+    });
   }
-  const float block_largest = V::largest(largest);
+  if (range.first > 0 || range.last < attention::kKeyBlock) {
+    unroll<kVectors>([&](auto v) QUIRE_ALWAYS_INLINE {
+      s[v] = V::select_range(range.first - 16 * v, range.last - 16 * v, s[v], none);
+    });
+  }
+  const float block_largest =
+      V::largest(V::maximum(V::maximum(s[0], s[1]), V::maximum(s[2], s[3])));
   if (range.first >= range.last || block_largest == kNone) {  // nothing seen: nothing changes
     for (int v = first; v < last; ++v) V::store(scores + 16 * v, zero);
     return 1;
   }
   const float maximum = state.maximum > block_largest ? state.maximum : block_largest;
-  const auto subtrahend = V::set(maximum);
-  typename V::Float p[kVectors];
-  for (int v = 0; v < kVectors; ++v) {
-    p[v] = zero;
-    if (v < first || v >= last) continue;
-    p[v] = exponential<V>(V::subtract(s[v], subtrahend));
-    V::store(scores + 16 * v, p[v]);
+  const Float subtrahend = V::set(maximum);
+  unroll<kVectors>([&](auto v) QUIRE_ALWAYS_INLINE {
+    s[v] = exponential<V>(V::subtract(s[v], subtrahend));
+    if (v >= first && v < last) V::store(scores + 16 * v, s[v]);
+  });
+  const float sum = V::sum(V::add(V::add(s[0], s[1]), V::add(s[2], s[3])));
+  float rescale = 1;
+  if (maximum != state.maximum) {
+    rescale = V::first(exponential<V>(V::subtract(V::set(state.maximum), subtrahend)));
   }
-  const float sum = V::sum(V::add(V::add(p[0], p[1]), V::add(p[2], p[3])));
-  const float rescale =
-      maximum == state.maximum
-          ? 1.0f
-          : V::first(exponential<V>(V::subtract(V::set(state.maximum), subtrahend)));
   state.sum = V::first(V::fma(V::set(state.sum), V::set(rescale), V::set(sum)));
   state.maximum = maximum;
   return rescale;
@@ -123,24 +116,13 @@ void softmax(float* scores, int rows, const attention::KeyRange* ranges, int fir
 template <class V, int Rows, int Vectors>
 void value_tile(const float* weights, const float* rescale, const float* values, int width,
                 int first, int last, float* output) {
-  typename V::Float sums[Rows][Vectors];
-  for (int r = 0; r < Rows; ++r) {
-    const auto f = V::set(rescale[r]);
-    for (int v = 0; v < Vectors; ++v) {
-      sums[r][v] = V::multiply(f, V::load(output + r * width + 16 * v));
-    }
-  }
+  ProductTile<V, Rows, Vectors> tile;
+  tile.load(output, width, rescale);
   for (int key = first; key < last; ++key) {
-    typename V::Float x[Vectors];
-    for (int v = 0; v < Vectors; ++v) x[v] = V::load(values + key * width + 16 * v);
-    for (int r = 0; r < Rows; ++r) {
-      const auto w = V::set(weights[r * attention::kKeyBlock + key]);
-      for (int v = 0; v < Vectors; ++v) sums[r][v] = V::fma(w, x[v], sums[r][v]);
-    }
+    tile.add(weights + key, attention::kKeyBlock,
+             [&](auto v) QUIRE_ALWAYS_INLINE { return V::load(values + key * width + 16 * v); });
   }
-  for (int r = 0; r < Rows; ++r) {
-    for (int v = 0; v < Vectors; ++v) V::store(output + r * width + 16 * v, sums[r][v]);
-  }
+  tile.store(output, width);
 }
 
 template <class V>

@@ -58,9 +58,13 @@ CpuDevice::CpuDevice(Isa isa, const CpuOptions& options, std::unique_ptr<ThreadP
       row_(row_kernels(isa)),
       matmul_(matmul_kernels(isa)) {}
 
-std::string CpuDevice::name() const { return "cpu:" + std::string(isa_name(isa_)); }
+std::string CpuDevice::name() const {
+  return "cpu:" + std::string(isa_name(isa_));
+}
 
-const ModelOps& CpuDevice::ops() const { return kOperations; }
+const ModelOps& CpuDevice::ops() const {
+  return kOperations;
+}
 
 Result<std::unique_ptr<DeviceBuffer>> CpuDevice::allocate(std::size_t bytes) {
   const std::size_t size = bytes;
@@ -85,7 +89,7 @@ Result<std::unique_ptr<DeviceBuffer>> CpuDevice::allocate(std::size_t bytes) {
 Result<std::unique_ptr<PackedMatrix>> CpuDevice::pack(const TensorView& stored,
                                                       const PackSpec& spec) {
   return guarded("pack", [&] {
-    return pack_matrix(stored, spec, compute_, in_place_, isa_, *pool_);
+    return pack_matrix(stored, spec, compute_, in_place_, isa_, *pool_, &arena_);
   });
 }
 

@@ -6,14 +6,15 @@
 
 #include "base/thread_pool.h"
 #include "cpu/matmul.h"
+#include "cpu/pack_buffer.h"
 #include "cpu/row_kernels.h"
 #include "cpu/scratch.h"
 #include "device/device.h"
 
 namespace quire::cpu {
 
-// The host as a device. The operations are the same for all instruction sets; what differs is the two
-// tables of kernels.
+// The host as a device. The operations are the same for all instruction sets; what differs is the
+// two tables of kernels.
 class CpuDevice final : public Device {
  public:
   CpuDevice(Isa isa, const CpuOptions& options, std::unique_ptr<ThreadPool> pool);
@@ -43,6 +44,7 @@ class CpuDevice final : public Device {
   Compute compute_;
   bool in_place_;
   std::unique_ptr<ThreadPool> pool_;
+  PackArena arena_;  // the packed matrices share its huge pages
   const RowKernels& row_;
   const MatmulKernels& matmul_;
   std::optional<Scratch> scratch_;

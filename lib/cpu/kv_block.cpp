@@ -5,10 +5,12 @@
 namespace quire::cpu {
 namespace {
 
-using attention::kKeyBlock;
 using attention::KeyRange;
+using attention::kKeyBlock;
 
-int padded(int head_size) { return (head_size + 15) / 16 * 16; }
+int padded(int head_size) {
+  return (head_size + 15) / 16 * 16;
+}
 
 void load_block(const void* context, int block, KeyRange wanted, float* keys, float* values) {
   const auto& blocks = *static_cast<const KvBlocks*>(context);
@@ -38,8 +40,8 @@ KvVectors vectors_of(const KvBlocks& blocks, int block, KeyRange wanted) {
   for (int v = wanted.first / 16; v * 16 < wanted.last; ++v) {
     const int key = block * kKeyBlock + v * 16;
     const PageId page = blocks.pages[key / blocks.layout.page_size];
-    vectors.head[v] = blocks.kv->slab(page) +
-                      blocks.layout.head_bytes * static_cast<std::size_t>(blocks.head);
+    vectors.head[v] =
+        blocks.kv->slab(page) + blocks.layout.head_bytes * static_cast<std::size_t>(blocks.head);
     vectors.token[v] = key % blocks.layout.page_size;
   }
   return vectors;

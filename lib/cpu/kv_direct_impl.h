@@ -17,33 +17,25 @@ void direct_score_tile(const KvLayout& layout, const KvVectors& vectors, const f
   using Element = typename Access::Element;
   const Element* from[Vectors];
   typename V::Float factors[Vectors];
-  typename V::Float sums[Rows][Vectors];
-  for (int v = 0; v < Vectors; ++v) {
+  unroll<Vectors>([&](auto v) QUIRE_ALWAYS_INLINE {
     const std::byte* head = vectors.head[first + v];
     const int token = vectors.token[first + v];
     from[v] = reinterpret_cast<const Element*>(head) + token;
     if constexpr (Access::kScaled) {
       factors[v] = V::load(reinterpret_cast<const float*>(head + layout.key_scales) + token);
     }
-    for (int r = 0; r < Rows; ++r) sums[r][v] = V::set(0.0f);
-  }
+  });
+  ProductTile<V, Rows, Vectors> tile;
+  tile.clear();
+  const std::ptrdiff_t stride = layout.page_size;
   for (int i = 0; i < layout.head_size; ++i) {
-    typename V::Float k[Vectors];
-    for (int v = 0; v < Vectors; ++v) {
-      k[v] = Access::load(from[v]);
-      if constexpr (Access::kScaled) k[v] = V::multiply(k[v], factors[v]);
-      from[v] += layout.page_size;
-    }
-    for (int r = 0; r < Rows; ++r) {
-      const auto q = V::set(queries[r * width + i]);
-      for (int v = 0; v < Vectors; ++v) sums[r][v] = V::fma(q, k[v], sums[r][v]);
-    }
+    tile.add(queries + i, width, [&](auto v) QUIRE_ALWAYS_INLINE {
+      const auto k = Access::load(from[v] + i * stride);
+      if constexpr (Access::kScaled) return V::multiply(k, factors[v]);
+      return k;
+    });
   }
-  for (int r = 0; r < Rows; ++r) {
-    for (int v = 0; v < Vectors; ++v) {
-      V::store(scores + r * attention::kKeyBlock + 16 * (first + v), sums[r][v]);
-    }
-  }
+  tile.store(scores + 16 * first, attention::kKeyBlock);
 }
 
 template <class V>
@@ -71,35 +63,26 @@ void direct_value_tile(const KvLayout& layout, const KvVectors& vectors, const f
                        float* output) {
   using Element = typename Access::Element;
   const int size = layout.head_size;
-  const int whole = size - 16 * column;  // elements from this column on
-  typename V::Float sums[Rows][Vectors];
-  for (int r = 0; r < Rows; ++r) {
-    const auto f = V::set(rescale[r]);
-    for (int v = 0; v < Vectors; ++v) {
-      sums[r][v] = V::multiply(f, V::load(output + r * width + 16 * (column + v)));
-    }
-  }
+  const int left = size - 16 * column;  // elements from this column on
+  ProductTile<V, Rows, Vectors> tile;
+  tile.load(output + 16 * column, width, rescale);
   for (int key = first; key < last; ++key) {
     const std::byte* head = vectors.head[key / 16];
     const int token = vectors.token[key / 16] + key % 16;
     const auto* from = reinterpret_cast<const Element*>(head + layout.values) +
                        static_cast<std::ptrdiff_t>(token) * size + 16 * column;
-    typename V::Float x[Vectors];
-    for (int v = 0; v < Vectors; ++v) {
-      x[v] = Vectors > 1 || whole >= 16 ? Access::load(from + 16 * v) : Access::load(from, whole);
-      if constexpr (Access::kScaled) {
-        const auto* scales = reinterpret_cast<const float*>(head + layout.value_scales);
-        x[v] = V::multiply(x[v], V::set(scales[token]));
-      }
+    auto factor = V::set(1.0f);
+    if constexpr (Access::kScaled) {
+      factor = V::set(reinterpret_cast<const float*>(head + layout.value_scales)[token]);
     }
-    for (int r = 0; r < Rows; ++r) {
-      const auto w = V::set(weights[r * attention::kKeyBlock + key]);
-      for (int v = 0; v < Vectors; ++v) sums[r][v] = V::fma(w, x[v], sums[r][v]);
-    }
+    tile.add(weights + key, attention::kKeyBlock, [&](auto v) QUIRE_ALWAYS_INLINE {
+      const auto x =
+          Vectors > 1 || left >= 16 ? Access::load(from + 16 * v) : Access::load(from, left);
+      if constexpr (Access::kScaled) return V::multiply(x, factor);
+      return x;
+    });
   }
-  for (int r = 0; r < Rows; ++r) {
-    for (int v = 0; v < Vectors; ++v) V::store(output + r * width + 16 * (column + v), sums[r][v]);
-  }
+  tile.store(output + 16 * column, width);
 }
 
 template <class V>

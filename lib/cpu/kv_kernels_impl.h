@@ -50,10 +50,14 @@ struct Int8Access {
 template <class V, class Body>
 [[gnu::always_inline]] inline void visit_access(KvType type, Body body) {
   switch (type) {
-    case KvType::f32: return body(FloatAccess<V>{});
-    case KvType::f16: return body(HalfAccess<V>{});
-    case KvType::bf16: return body(BFloat16Access<V>{});
-    case KvType::int8: return body(Int8Access<V>{});
+    case KvType::f32:
+      return body(FloatAccess<V>{});
+    case KvType::f16:
+      return body(HalfAccess<V>{});
+    case KvType::bf16:
+      return body(BFloat16Access<V>{});
+    case KvType::int8:
+      return body(Int8Access<V>{});
   }
 }
 
@@ -98,10 +102,10 @@ void write_key_value(const KvLayout& layout, std::byte* head, int token, const f
     using Element = typename Access::Element;
     write_row<V, Access>(key, key_factor, n, reinterpret_cast<Element*>(head) + token,
                          layout.page_size);
-    write_row<V, Access>(value, value_factor, n,
-                         reinterpret_cast<Element*>(head + layout.values) +
-                             static_cast<std::ptrdiff_t>(token) * n,
-                         1);
+    write_row<V, Access>(
+        value, value_factor, n,
+        reinterpret_cast<Element*>(head + layout.values) + static_cast<std::ptrdiff_t>(token) * n,
+        1);
   });
 }
 
@@ -142,8 +146,8 @@ void read_values(const KvLayout& layout, const std::byte* head, int token, int c
     for (int row = 0; row < count; ++row) {
       const auto factor = V::set(scaled ? scales[row] : 1.0f);
       for (int i = 0; i < n; i += 16) {
-        auto a = Access::load(from + static_cast<std::ptrdiff_t>(row) * n + i,
-                              n - i < 16 ? n - i : 16);
+        auto a =
+            Access::load(from + static_cast<std::ptrdiff_t>(row) * n + i, n - i < 16 ? n - i : 16);
         if (scaled) a = V::multiply(a, factor);
         V::store(values + static_cast<std::ptrdiff_t>(row) * width + i, a);
       }

@@ -7,10 +7,14 @@ namespace {
 
 std::size_t element_bytes(KvType type) {
   switch (type) {
-    case KvType::f32: return 4;
-    case KvType::f16: return 2;
-    case KvType::bf16: return 2;
-    case KvType::int8: return 1;
+    case KvType::f32:
+      return 4;
+    case KvType::f16:
+      return 2;
+    case KvType::bf16:
+      return 2;
+    case KvType::int8:
+      return 1;
   }
   return 4;
 }

@@ -6,9 +6,9 @@
 
 namespace quire::cpu {
 
-// How this device lays out one head in a layer's slab of a page: keys [head_size][page_size], so that
-// a vector holds consecutive tokens, then values [page_size][head_size], then for int8 a float scale
-// for each token's key and for each token's value. Offsets are in bytes, multiples of 64.
+// How this device lays out one head in a layer's slab of a page: keys [head_size][page_size], so
+// that a vector holds consecutive tokens, then values [page_size][head_size], then for int8 a float
+// scale for each token's key and for each token's value. Offsets are in bytes, multiples of 64.
 struct KvLayout {
   KvType type = KvType::f16;
   int page_size = 0;

@@ -2,8 +2,8 @@
 
 namespace quire::cpu {
 
-// e^x: relative error below 1.5e-7. 0 below the least normal result; NaN stays NaN. Cody-Waite reduction and
-// the polynomial of Cephes' expf.
+// e^x: relative error below 1.5e-7. 0 below the least normal result; NaN stays NaN. Cody-Waite
+// reduction and the polynomial of Cephes' expf.
 template <class V>
 inline typename V::Float exponential(typename V::Float x) {
   const auto lowest = V::set(-87.33654f);

@@ -12,9 +12,12 @@ struct Avx2Lanes {
     __m256 low, high;
   };
   static constexpr int kTileRows = 6;
-  static constexpr int kAccumulators = 6;
+  static constexpr int kAccumulators = 4;
+  static constexpr int kTileVectors = 2;
 
-  static Float load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+  static Float load(const float* from) {
+    return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)};
+  }
   static Float load(const float* from, int count) {
     return {_mm256_maskload_ps(from, mask(count)), _mm256_maskload_ps(from + 8, mask(count - 8))};
   }

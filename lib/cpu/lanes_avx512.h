@@ -11,6 +11,7 @@ struct Avx512Lanes {
   using Float = __m512;
   static constexpr int kTileRows = 6;
   static constexpr int kAccumulators = 24;
+  static constexpr int kTileVectors = 4;
 
   static __mmask16 mask(int count) { return static_cast<__mmask16>((1u << count) - 1); }
 

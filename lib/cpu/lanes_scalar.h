@@ -17,9 +17,11 @@ struct ScalarLanes {
   struct Integer {
     std::int32_t lane[16];
   };
-  // Most query rows of a register tile of the attention products, and most rows x vectors.
+  // Limits of a register tile of the attention products: rows, rows x vectors beyond one vector,
+  // and vectors.
   static constexpr int kTileRows = 2;
   static constexpr int kAccumulators = 2;
+  static constexpr int kTileVectors = 1;
 
   template <class Body>
   static Float each(Body body) {

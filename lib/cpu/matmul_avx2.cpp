@@ -17,6 +17,21 @@ constexpr int kLanes = 8;
 constexpr int kHalves = 2;       // vectors of a panel's 16 rows
 constexpr int kTile = 4;         // tokens of an integer tile, which is one half of a panel
 constexpr int kFloatTile = 6;    // tokens of a float tile, which is a panel
+constexpr int kExpandedTile = 4;  // of one that expands its weights
+
+// Where a tile reads its weights, and the panel after it, which it fetches into the second-level cache
+// meanwhile (null: nothing).
+struct Panel {
+  const std::byte* at;
+  const std::byte* ahead;
+};
+
+template <int bytes>
+QUIRE_ALWAYS_INLINE inline void fetch(const std::byte* from) {
+  unroll<(bytes + 63) / 64>([&](auto line) LAMBDA {
+    _mm_prefetch(reinterpret_cast<const char*>(from + 64 * line), _MM_HINT_T1);
+  });
+}
 
 QUIRE_ALWAYS_INLINE inline __m256i load_bytes(const std::byte* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
@@ -192,27 +207,33 @@ struct IntegerProduct {
   static constexpr int kTokens = kTile;
 
   template <int tokens>
-  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const std::byte* panel, int first_token,
+  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panel& panel, int first_token,
                                       Sums<tokens>& sums) {
-    for (int half = 0; half < kHalves; ++half) add_half<tokens>(args, panel, half, first_token, sums[half]);
+    add_half<tokens>(args, panel, 0, first_token, sums[0]);
+    add_half<tokens>(args, {panel.at, nullptr}, 1, first_token, sums[1]);
   }
 
  private:
   template <int tokens>
-  QUIRE_ALWAYS_INLINE static void add_half(const MatmulArgs& args, const std::byte* record, int half,
-                                           int first_token, __m256 (&to)[tokens]) {
+  QUIRE_ALWAYS_INLINE static void add_half(const MatmulArgs& args, Panel panel, int half, int first_token,
+                                           __m256 (&to)[tokens]) {
     using Sizes = PackedSizes<Format>;
     const ActivationGroup* activations = args.groups + first_token * args.group_stride;
     __m256 sums[tokens];
     unroll<tokens>([&](auto t) LAMBDA { sums[t] = to[t]; });
     for (int column = 0; column < args.columns; column += Sizes::kColumns) {
       for (int group = 0; group < Sizes::kGroups; ++group) {
+        if (panel.ahead) {
+          constexpr int kBytes = Sizes::kRecordBytes / Sizes::kGroups;
+          fetch<kBytes>(panel.ahead);
+          panel.ahead += kBytes;
+        }
         unroll<Sizes::kParts>([&](auto part) LAMBDA {
-          add_part<Format, decltype(part)::kValue, tokens>(record, group, half, activations, args.group_stride, sums);
+          add_part<Format, decltype(part)::kValue, tokens>(panel.at, group, half, activations, args.group_stride, sums);
         });
         ++activations;
       }
-      record += Sizes::kRecordBytes;
+      panel.at += Sizes::kRecordBytes;
     }
     unroll<tokens>([&](auto t) LAMBDA { to[t] = sums[t]; });
   }
@@ -240,16 +261,19 @@ struct PlainProduct {
   static constexpr int kTokens = kFloatTile;
 
   template <int tokens>
-  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const std::byte* panel, int first_token,
+  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panel& panel, int first_token,
                                       Sums<tokens>& sums) {
+    constexpr int kVector = kLanes * (type == DType::f32 ? 4 : 2);
     const float* values = args.values + first_token * args.value_stride;
     add_columns<tokens>(args.columns, values, args.value_stride, sums, [&](std::int64_t vector) LAMBDA {
+      const std::byte* from = panel.at + vector * kVector;
+      if (panel.ahead) fetch<1>(panel.ahead + vector * kVector);
       if constexpr (type == DType::f32) {
-        return _mm256_loadu_ps(reinterpret_cast<const float*>(panel + vector * 32));
+        return _mm256_loadu_ps(reinterpret_cast<const float*>(from));
       } else if constexpr (type == DType::f16) {
-        return load_halves(panel + vector * 16);
+        return load_halves(from);
       } else {
-        return load_bfloats(panel + vector * 16);
+        return load_bfloats(from);
       }
     });
   }
@@ -276,13 +300,14 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, int h
 
 template <class Format>
 struct ExpandedProduct {
-  static constexpr int kTokens = kFloatTile;
+  static constexpr int kTokens = kExpandedTile;
 
   template <int tokens>
-  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const std::byte* record, int first_token,
+  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panel& panel, int first_token,
                                       Sums<tokens>& sums) {
     using Sizes = PackedSizes<Format>;
     const float* values = args.values + first_token * args.value_stride;
+    const std::byte* record = panel.at;
     alignas(32) float weights[kGroup * kHalves * kLanes];
     int group = 0;
     for (int column = 0; column < args.columns; column += kGroup) {
@@ -308,8 +333,9 @@ __m256i lane_mask(std::int64_t rows) {
 }
 
 template <class Product, int tokens>
-void multiply_tile(const MatmulArgs& args, std::int64_t panel, int first_token) {
-  const std::int64_t first_row = panel * kHalves * kLanes;
+void multiply_tile(const MatmulArgs& args, std::int64_t index, bool fetch_next, int first_token) {
+  const std::int64_t first_row = index * kHalves * kLanes;
+  const std::byte* at = args.panels + static_cast<std::size_t>(index) * args.panel_bytes;
   const __m256i masks[kHalves] = {lane_mask(args.rows - first_row), lane_mask(args.rows - first_row - kLanes)};
   Sums<tokens> sums;
   float* output = args.output + first_token * args.output_stride + first_row;
@@ -321,7 +347,7 @@ void multiply_tile(const MatmulArgs& args, std::int64_t panel, int first_token) 
       }
     });
   });
-  Product::template add<tokens>(args, args.panels + static_cast<std::size_t>(panel) * args.panel_bytes, first_token, sums);
+  Product::template add<tokens>(args, {at, fetch_next ? at + args.panel_bytes : nullptr}, first_token, sums);
   unroll<kHalves>([&](auto half) LAMBDA {
     const __m256 bias = args.bias ? _mm256_maskload_ps(args.bias + first_row + half * kLanes, masks[half])
                                   : _mm256_setzero_ps();
@@ -332,7 +358,7 @@ void multiply_tile(const MatmulArgs& args, std::int64_t panel, int first_token) 
   });
 }
 
-using TileFunction = void (*)(const MatmulArgs& args, std::int64_t panel, int first_token);
+using TileFunction = void (*)(const MatmulArgs& args, std::int64_t index, bool fetch_next, int first_token);
 
 template <class Product, int... counts>
 void multiply_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
@@ -343,7 +369,7 @@ void multiply_all(const MatmulArgs& args, std::integer_sequence<int, counts...>)
     int first = 0;
     for (int i = 0; i < tiles; ++i) {
       const int count = (args.tokens - first) / (tiles - i);
-      kTiles[count - 1](args, panel, first);
+      kTiles[count - 1](args, panel, i == tiles - 1 && panel + 1 < args.last_panel, first);
       first += count;
     }
   }

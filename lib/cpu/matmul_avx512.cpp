@@ -17,6 +17,7 @@ constexpr int kRows = 16;        // lanes
 constexpr int kPanels = 2;       // of a tile
 constexpr int kTile = 6;         // tokens of an integer tile
 constexpr int kFloatTile = 8;    // tokens of a float tile
+constexpr int kExpandedTile = 4;  // of one that expands its weights
 
 template <int tokens>
 using Sums = __m512[kPanels][tokens];
@@ -145,7 +146,9 @@ QUIRE_ALWAYS_INLINE inline void add_part(const Panels& records, int group, const
     }
   });
   unroll<kQuads>([&](auto q) LAMBDA {
-    constexpr int quad = decltype(q)::kValue + part * kQuads;
+    // Quads v and v + 4 share a vector of nibbles: one after the other, so that it need not be kept.
+    constexpr int i = decltype(q)::kValue;
+    constexpr int quad = kQuads == 8 ? i / 2 + i % 2 * 4 : i + part * kQuads;
     const __m512i codes0 = load_codes<Format, quad>(records.at[0] + group * Sizes::kGroupBytes);
     const __m512i codes1 = load_codes<Format, quad>(records.at[1] + group * Sizes::kGroupBytes);
     unroll<tokens>([&](auto t) LAMBDA {
@@ -224,14 +227,17 @@ struct PlainProduct {
   template <int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panels& panels, int first_token,
                                       Sums<tokens>& sums) {
+    constexpr int kColumnBytes = kRows * (type == DType::f32 ? 4 : 2);
     const float* values = args.values + first_token * args.value_stride;
     add_columns<tokens>(args.columns, values, args.value_stride, sums, [&](int p, int column) LAMBDA {
+      const std::int64_t offset = std::int64_t{column} * kColumnBytes;
+      if (panels.ahead[p]) fetch<1>(panels.ahead[p] + offset);
       if constexpr (type == DType::f32) {
-        return _mm512_loadu_ps(panels.at[p] + std::int64_t{column} * kRows * 4);
+        return _mm512_loadu_ps(panels.at[p] + offset);
       } else if constexpr (type == DType::f16) {
-        return load_halves(panels.at[p] + std::int64_t{column} * kRows * 2);
+        return load_halves(panels.at[p] + offset);
       } else {
-        return load_bfloats(panels.at[p] + std::int64_t{column} * kRows * 2);
+        return load_bfloats(panels.at[p] + offset);
       }
     });
   }
@@ -258,7 +264,7 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, float
 
 template <class Format>
 struct ExpandedProduct {
-  static constexpr int kTokens = kFloatTile;
+  static constexpr int kTokens = kExpandedTile;
 
   template <int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, Panels panels, int first_token,

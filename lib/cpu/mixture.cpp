@@ -51,8 +51,7 @@ int next_best(const float* logits, int experts, int before) {
   return best;
 }
 
-void choose(const MixtureSpec& mixture, const float* logits, std::int32_t* chosen,
-            float* weights) {
+void choose(const MixtureSpec& mixture, const float* logits, std::int32_t* chosen, float* weights) {
   int expert = -1;
   for (int slot = 0; slot < mixture.top_k; ++slot) {
     expert = next_best(logits, mixture.experts, expert);

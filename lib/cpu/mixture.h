@@ -14,7 +14,8 @@ void mixture_input(CpuDevice& device, const MlpInputArgs& args, const float* nor
 void mixture_output(CpuDevice& device, const MlpOutputArgs& args, float* sums);
 
 // gate = activation(gate) * up
-void activate(const RowKernels& kernels, Activation activation, float* gate, const float* up, int n);
+void activate(const RowKernels& kernels, Activation activation, float* gate, const float* up,
+              int n);
 // Both projections of one expert, or of a dense layer: gate = activation(gate x) * up x. Arrays are
 // [rows][ff].
 void gate_and_up(CpuDevice& device, const Activations& x, const Linear& gate, const Linear& up,

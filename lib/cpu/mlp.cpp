@@ -51,9 +51,12 @@ Status check(CpuDevice& device, const char* what, const MlpSpec* mlp, int rows, 
 void activate(const RowKernels& kernels, Activation activation, float* gate, const float* up,
               int n) {
   switch (activation) {
-    case Activation::silu: return kernels.silu(gate, up, n);
-    case Activation::gelu_tanh: return kernels.gelu_tanh(gate, up, n);
-    case Activation::swiglu_clamped: return kernels.swiglu_clamped(gate, up, n);
+    case Activation::silu:
+      return kernels.silu(gate, up, n);
+    case Activation::gelu_tanh:
+      return kernels.gelu_tanh(gate, up, n);
+    case Activation::swiglu_clamped:
+      return kernels.swiglu_clamped(gate, up, n);
   }
 }
 
@@ -80,8 +83,7 @@ Status mlp_input(Device& base, const MlpInputArgs& args) {
   if (Status s = check(device, "mlp_input", args.mlp, args.rows, args.width); !s) return s;
   if (args.rows == 0) return {};
   const MlpSpec& mlp = *args.mlp;
-  const Activations x =
-      prepare_normed_rows(device, args.hidden, args.rows, args.width, args.norm);
+  const Activations x = prepare_normed_rows(device, args.hidden, args.rows, args.width, args.norm);
   if (mlp.mixture.experts > 0) {
     route(device, args, x);
     mixture_input(device, args, x.values);

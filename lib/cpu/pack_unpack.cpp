@@ -26,9 +26,25 @@ void split_nibbles(const Byte* from, Byte* codes) {
   }
 }
 
-// Bit j is bit 4 of element j.
+// Bit j is bit 4 of element j. The product puts bit i of a nibble at bit 8 i + 4.
 void add_fifth_bits(std::uint32_t bits, Byte* codes) {
-  for (int j = 0; j < 32; ++j) codes[j] |= static_cast<Byte>((bits >> j & 1) << 4);
+  for (int j = 0; j < 32; j += 4) {
+    const std::uint32_t spread = ((bits >> j & 15) * 0x00204081u & 0x01010101u) << 4;
+    std::uint32_t four;
+    std::memcpy(&four, codes + j, sizeof four);
+    four |= spread;
+    std::memcpy(codes + j, &four, sizeof four);
+  }
+}
+
+// codes[l] = bits of from[l], for 32 elements.
+void take_bits(const Byte* from, int shift, int mask, Byte* codes) {
+  for (int l = 0; l < 32; ++l) codes[l] = static_cast<Byte>(from[l] >> shift & mask);
+}
+
+// Puts bits of from[l] above those that codes[l] has.
+void add_bits(const Byte* from, int shift, int mask, int place, Byte* codes) {
+  for (int l = 0; l < 32; ++l) codes[l] |= static_cast<Byte>((from[l] >> shift & mask) << place);
 }
 
 void unpack_small(DType type, const Byte* from, int group, RowRecord& record) {
@@ -79,9 +95,9 @@ void unpack_q2_k(const Byte* from, RowRecord& record) {
   std::memcpy(record.factor, from, 16);
   record.scale[0] = read_u16(from + 80);
   record.minimum[0] = read_u16(from + 82);
-  for (int i = 0; i < 256; ++i) {
-    const int half = i / 128, j = i % 128 / 32, l = i % 32;
-    record.codes[i] = from[16 + 32 * half + l] >> (2 * j) & 3;
+  for (int chunk = 0; chunk < 8; ++chunk) {
+    const Byte* bits = from + 16 + chunk / 4 * 32;
+    take_bits(bits, 2 * (chunk % 4), 3, record.codes + 32 * chunk);
   }
 }
 
@@ -93,11 +109,9 @@ void unpack_q3_k(const Byte* from, RowRecord& record) {
     const int high = packed[8 + i % 4] >> (2 * (i / 4)) & 3;
     record.factor[i] = static_cast<Byte>((low | high << 4) - 32);
   }
-  for (int i = 0; i < 256; ++i) {
-    const int half = i / 128, j = i % 128 / 32, l = i % 32;
-    const int low = from[32 + 32 * half + l] >> (2 * j) & 3;
-    const int high = from[l] >> (4 * half + j) & 1;
-    record.codes[i] = static_cast<Byte>(low | high << 2);
+  for (int chunk = 0; chunk < 8; ++chunk) {
+    take_bits(from + 32 + chunk / 4 * 32, 2 * (chunk % 4), 3, record.codes + 32 * chunk);
+    add_bits(from, chunk, 1, 2, record.codes + 32 * chunk);
   }
 }
 
@@ -105,9 +119,8 @@ void unpack_q4_k(const Byte* from, RowRecord& record) {
   record.scale[0] = read_u16(from);
   record.minimum[0] = read_u16(from + 2);
   unpack_factors(from + 4, record);
-  for (int i = 0; i < 256; ++i) {
-    const int chunk = i / 64, high = i % 64 / 32, l = i % 32;
-    record.codes[i] = from[16 + 32 * chunk + l] >> (4 * high) & 15;
+  for (int chunk = 0; chunk < 8; ++chunk) {
+    take_bits(from + 16 + chunk / 2 * 32, chunk % 2 * 4, 15, record.codes + 32 * chunk);
   }
 }
 
@@ -115,21 +128,19 @@ void unpack_q5_k(const Byte* from, RowRecord& record) {
   record.scale[0] = read_u16(from);
   record.minimum[0] = read_u16(from + 2);
   unpack_factors(from + 4, record);
-  for (int i = 0; i < 256; ++i) {
-    const int chunk = i / 64, high = i % 64 / 32, l = i % 32;
-    const int low = from[48 + 32 * chunk + l] >> (4 * high) & 15;
-    record.codes[i] = static_cast<Byte>(low | (from[16 + l] >> (2 * chunk + high) & 1) << 4);
+  for (int chunk = 0; chunk < 8; ++chunk) {
+    take_bits(from + 48 + chunk / 2 * 32, chunk % 2 * 4, 15, record.codes + 32 * chunk);
+    add_bits(from + 16, chunk, 1, 4, record.codes + 32 * chunk);
   }
 }
 
 void unpack_q6_k(const Byte* from, RowRecord& record) {
   std::memcpy(record.factor, from + 192, 16);
   record.scale[0] = read_u16(from + 208);
-  for (int i = 0; i < 256; ++i) {
-    const int half = i / 128, r = i % 128 / 32, l = i % 32;
-    const int low = from[64 * half + l + 32 * (r & 1)] >> (r < 2 ? 0 : 4) & 15;
-    const int high = from[128 + 32 * half + l] >> (2 * r) & 3;
-    record.codes[i] = static_cast<Byte>(low | high << 4);
+  for (int chunk = 0; chunk < 8; ++chunk) {
+    const int half = chunk / 4, r = chunk % 4;
+    take_bits(from + 64 * half + 32 * (r % 2), r / 2 * 4, 15, record.codes + 32 * chunk);
+    add_bits(from + 128 + 32 * half, 2 * r, 3, 4, record.codes + 32 * chunk);
   }
 }
 
@@ -147,7 +158,7 @@ void unpack_iq4_xs(const Byte* from, RowRecord& record) {
 
 void unpack_record(DType type, const std::byte* stored, int blocks, RowRecord& record) {
   const Byte* from = reinterpret_cast<const Byte*>(stored);
-  std::memset(&record, 0, sizeof record);
+  if (blocks < 2) std::memset(&record, 0, sizeof record);  // nothing is left from another row
   if (blocks == 0) return;
   switch (type) {
     case DType::q2_k: unpack_q2_k(from, record); return;

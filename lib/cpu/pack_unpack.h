@@ -19,7 +19,7 @@ struct RowRecord {
 };
 
 // Reads `blocks` stored blocks (1, or up to 2 for 32-column types) of a quantised type. What is not
-// there is zero.
+// there is zero, but for fields that do not count.
 void unpack_record(DType type, const std::byte* stored, int blocks, RowRecord& record);
 
 }  // namespace quire::cpu

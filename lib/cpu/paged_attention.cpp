@@ -20,17 +20,30 @@ using attention::Tile;
 
 // How a pass is cut into tiles: tokens x query heads of one KV head.
 struct Shape {
-  int group = 0;        // query heads of a KV head
-  int tile_heads = 0;   // of them in a tile
+  int group = 0;       // query heads of a KV head
+  int tile_heads = 0;  // of them in a tile
   int tile_tokens = 0;
-  int head_tiles = 0;   // tiles that cover all query heads
+  int head_tiles = 0;  // tiles that cover all query heads
 
-  explicit Shape(const PagedAttentionArgs& args)
-      : group(args.heads / args.kv.kv_heads),
-        tile_heads(std::min(group, kTileRows)),
-        tile_tokens(kTileRows / tile_heads),
-        head_tiles(args.kv.kv_heads * ceil_div(group, tile_heads)) {}
+  // Heads of a group stay together, so that they share each key and value, unless threads would be
+  // left without work.
+  Shape(const PagedAttentionArgs& args, int threads) : group(args.heads / args.kv.kv_heads) {
+    set_heads(args, std::min(group, kTileRows));
+    while (tile_heads > 1 && tiles(args.sequences) < threads) {
+      set_heads(args, ceil_div(tile_heads, 2));
+    }
+  }
 
+  void set_heads(const PagedAttentionArgs& args, int heads) {
+    tile_heads = heads;
+    tile_tokens = kTileRows / tile_heads;
+    head_tiles = args.kv.kv_heads * ceil_div(group, tile_heads);
+  }
+  std::int64_t tiles(std::span<const SequenceRows> sequences) const {
+    std::int64_t sum = 0;
+    for (const SequenceRows& sequence : sequences) sum += tiles(sequence);
+    return sum;
+  }
   std::int64_t tiles(const SequenceRows& sequence) const {
     return std::int64_t{ceil_div(sequence.rows, tile_tokens)} * head_tiles;
   }
@@ -41,7 +54,7 @@ struct Item {
   const SequenceRows* sequence = nullptr;
   int first = 0, tokens = 0;  // rows of the sequence
   int kv_head = 0;
-  int head = 0, heads = 0;    // query heads
+  int head = 0, heads = 0;  // query heads
 };
 
 // Tile `index` of the sequence; its last tokens, which see the most keys, come first.
@@ -139,8 +152,8 @@ void attend_tiles(CpuDevice& device, const PagedAttentionArgs& args, const Shape
   });
 }
 
-// Few tiles with many keys: the splits of a tile are computed by different threads and then merged in
-// the order in which one thread would do it.
+// Few tiles with many keys: the splits of a tile are computed by different threads and then merged
+// in the order in which one thread would do it.
 void attend_splits(CpuDevice& device, const PagedAttentionArgs& args, const Shape& shape,
                    std::int64_t tiles, int splits) {
   Scratch& scratch = *device.scratch();
@@ -148,26 +161,25 @@ void attend_splits(CpuDevice& device, const PagedAttentionArgs& args, const Shap
   const auto partial = [&](std::int64_t place, int split) {
     return (place * splits + split) * width;
   };
-  for_pieces(device.pool(), tiles * splits, 1,
-             [&](std::int64_t first, std::int64_t last, int worker) {
-               for (std::int64_t i = first; i < last; ++i) {
-                 const int split = static_cast<int>(i % splits);
-                 each_item(shape, args.sequences, i / splits, i / splits + 1, [&](const Item& item) {
-                   TileWork work(device, args, item, worker);
-                   const KeyRange covered = attention::covered_splits(work.tile);
-                   if (split < covered.first || split >= covered.last) return;
-                   attention::attend_split(device.row().attention, work.tile, split,
-                                           work.memory.loop, work.states, work.memory.output);
-                   for (int row = 0; row < work.tile.rows; ++row) {
-                     const std::int64_t place = work.place(row);
-                     device.row().scale(
-                         work.memory.output + static_cast<std::ptrdiff_t>(row) * width, 1, width,
-                         scratch.partials() + partial(place, split));
-                     scratch.partial_states()[place * splits + split] = work.states[row];
-                   }
-                 });
-               }
-             });
+  for_pieces(
+      device.pool(), tiles * splits, 1, [&](std::int64_t first, std::int64_t last, int worker) {
+        for (std::int64_t i = first; i < last; ++i) {
+          const int split = static_cast<int>(i % splits);
+          each_item(shape, args.sequences, i / splits, i / splits + 1, [&](const Item& item) {
+            TileWork work(device, args, item, worker);
+            const KeyRange covered = attention::covered_splits(work.tile);
+            if (split < covered.first || split >= covered.last) return;
+            attention::attend_split(device.row().attention, work.tile, split, work.memory.loop,
+                                    work.states, work.memory.output);
+            for (int row = 0; row < work.tile.rows; ++row) {
+              const std::int64_t place = work.place(row);
+              device.row().scale(work.memory.output + static_cast<std::ptrdiff_t>(row) * width, 1,
+                                 width, scratch.partials() + partial(place, split));
+              scratch.partial_states()[place * splits + split] = work.states[row];
+            }
+          });
+        }
+      });
   each_item(shape, args.sequences, 0, tiles, [&](const Item& item) {
     TileWork work(device, args, item, 0);
     const KeyRange covered = attention::covered_splits(work.tile);
@@ -208,9 +220,8 @@ Status paged_attention(Device& base, const PagedAttentionArgs& args) {
   }
   if (rows == 0) return {};
   if (Status status = check(device, args, rows); !status) return status;
-  const Shape shape(args);
-  std::int64_t tiles = 0;
-  for (const SequenceRows& sequence : args.sequences) tiles += shape.tiles(sequence);
+  const Shape shape(args, device.threads());
+  const std::int64_t tiles = shape.tiles(args.sequences);
   const int splits = ceil_div(keys, kSplitKeys);
   const std::int64_t partials = std::int64_t{rows} * args.heads * splits;
   const bool few = device.threads() > 1 && tiles < 2 * device.threads() && splits > 1 &&

@@ -8,9 +8,9 @@
 
 namespace quire::cpu {
 
-// Calls body(first, last, worker) for pieces of [0, count) of at most `piece` items, which the threads
-// claim one after the other; with one piece the caller does it alone. The body must not throw, and no
-// result may depend on where pieces begin or who takes them.
+// Calls body(first, last, worker) for pieces of [0, count) of at most `piece` items, which the
+// threads claim one after the other; with one piece the caller does it alone. The body must not
+// throw, and no result may depend on where pieces begin or who takes them.
 template <class Body>
 void for_pieces(ThreadPool& pool, std::int64_t count, std::int64_t piece, Body&& body) {
   piece = std::max<std::int64_t>(piece, 1);

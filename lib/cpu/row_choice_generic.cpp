@@ -4,6 +4,8 @@ namespace quire::cpu {
 
 extern const RowKernels kScalarRowKernels;
 
-const RowKernels& row_kernels(Isa) { return kScalarRowKernels; }
+const RowKernels& row_kernels(Isa) {
+  return kScalarRowKernels;
+}
 
 }  // namespace quire::cpu

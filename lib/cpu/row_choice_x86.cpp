@@ -6,9 +6,12 @@ extern const RowKernels kScalarRowKernels, kAvx2RowKernels, kAvx512RowKernels;
 
 const RowKernels& row_kernels(Isa isa) {
   switch (isa) {
-    case Isa::scalar: return kScalarRowKernels;
-    case Isa::avx2: return kAvx2RowKernels;
-    case Isa::avx512: return kAvx512RowKernels;
+    case Isa::scalar:
+      return kScalarRowKernels;
+    case Isa::avx2:
+      return kAvx2RowKernels;
+    case Isa::avx512:
+      return kAvx512RowKernels;
   }
   return kScalarRowKernels;
 }

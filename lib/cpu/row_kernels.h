@@ -8,8 +8,8 @@
 
 namespace quire::cpu {
 
-// Where the vectors of 16 tokens of a key block lie: the head's bytes in a page, and the token in that
-// page (a multiple of 16).
+// Where the vectors of 16 tokens of a key block lie: the head's bytes in a page, and the token in
+// that page (a multiple of 16).
 struct KvVectors {
   const std::byte* head[attention::kKeyBlock / 16];
   int token[attention::kKeyBlock / 16];
@@ -21,7 +21,7 @@ struct RowKernels {
   float (*sum_of_squares)(const float* x, int n);
   // to = x * factor * weight (weight may be null)
   void (*normalise)(const float* x, float factor, const float* weight, int n, float* to);
-  void (*scale)(const float* x, float factor, int n, float* to);  // to = factor * x; may alias
+  void (*scale)(const float* x, float factor, int n, float* to);       // to = factor * x; may alias
   void (*add_scaled)(const float* x, float factor, int n, float* to);  // to += factor * x
   // to += scale * (x * factor * weight)
   void (*add_normed)(const float* x, float factor, const float* weight, float scale, int n,
@@ -44,8 +44,8 @@ struct RowKernels {
   // The same tokens as rows of values [count][width], padded with zeros; any token and count.
   void (*read_values)(const KvLayout& layout, const std::byte* head, int token, int count,
                       int width, float* values);
-  // attention.scores and attention.accumulate without the conversion to float32 in between, for at most
-  // attention::kDirectRows rows; the same bits.
+  // attention.scores and attention.accumulate without the conversion to float32 in between, for at
+  // most attention::kDirectRows rows; the same bits.
   void (*direct_scores)(const KvLayout& layout, const KvVectors& vectors, const float* queries,
                         int rows, int width, int first, int last, float* scores);
   void (*direct_accumulate)(const KvLayout& layout, const KvVectors& vectors, const float* scores,

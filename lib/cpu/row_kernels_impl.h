@@ -4,11 +4,12 @@
 #include <cstdint>
 
 #include "cpu/lane_math.h"
+#include "cpu/matmul_unroll.h"
 
 namespace quire::cpu {
 
-// The row kernels over lanes V; instantiated once in each instruction set's object file. Nothing here
-// may be an inline function that another object file shares: V is in every signature.
+// The row kernels over lanes V; instantiated once in each instruction set's object file. Nothing
+// here may be an inline function that another object file shares: V is in every signature.
 
 template <class V, class Body>
 [[gnu::always_inline]] inline void each_vector(int n, Body body) {
@@ -25,18 +26,21 @@ template <class V, class Body>
 
 template <class V>
 float sum_of_squares(const float* x, int n) {
-  typename V::Float sums[4] = {V::set(0), V::set(0), V::set(0), V::set(0)};
+  typename V::Float sums[4];
+  unroll<4>([&](auto v) QUIRE_ALWAYS_INLINE { sums[v] = V::set(0.0f); });
   int i = 0;
   for (; i + 64 <= n; i += 64) {
-    for (int v = 0; v < 4; ++v) {
+    unroll<4>([&](auto v) QUIRE_ALWAYS_INLINE {
       const auto a = V::load(x + i + 16 * v);
       sums[v] = V::fma(a, a, sums[v]);
-    }
+    });
   }
-  for (int v = 0; i < n; i += 16, ++v) {
-    const auto a = n - i >= 16 ? V::load(x + i) : V::load(x + i, n - i);
+  unroll<4>([&](auto v) QUIRE_ALWAYS_INLINE {
+    const int left = n - i - 16 * v;
+    if (left <= 0) return;
+    const auto a = left >= 16 ? V::load(x + i + 16 * v) : V::load(x + i + 16 * v, left);
     sums[v] = V::fma(a, a, sums[v]);
-  }
+  });
   return V::sum(V::add(V::add(sums[0], sums[1]), V::add(sums[2], sums[3])));
 }
 

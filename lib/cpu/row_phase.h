@@ -31,9 +31,7 @@ struct Product {
   float* output = nullptr;
   std::int64_t stride = 0;
 
-  std::int64_t panels() const {
-    return (linear->weight->rows() + kPanelRows - 1) / kPanelRows;
-  }
+  std::int64_t panels() const { return (linear->weight->rows() + kPanelRows - 1) / kPanelRows; }
 };
 
 // Panels in a piece of a phase with that many panels in all.

@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-int padded(int head_size) { return round_up(head_size, 16); }
+int padded(int head_size) {
+  return round_up(head_size, 16);
+}
 
 // Floats of one thread's tile: keys, values, scores, and three arrays of rows.
 CheckedSize tile_floats(int head_size) {
@@ -68,8 +70,8 @@ ScratchPlan plan_scratch(const WorkLimits& limits, int threads) {
       round_up((tile_floats(limits.head_size) * 4).get().value_or(SIZE_MAX / 2), kAlignment);
   plan.tiles = offsets.add(CheckedSize(plan.tile_bytes) * threads);
   plan.bytes = offsets.total();
-  const CheckedSize draw = CheckedSize(limits.vocabulary) *
-                           (sizeof(float) + sizeof(std::pair<float, std::int32_t>));
+  const CheckedSize draw =
+      CheckedSize(limits.vocabulary) * (sizeof(float) + sizeof(std::pair<float, std::int32_t>));
   plan.draws = draw.get().value_or(SIZE_MAX);
   plan.total = (CheckedSize(plan.bytes) + draw * threads).get().value_or(SIZE_MAX);
   return plan;
@@ -77,7 +79,8 @@ ScratchPlan plan_scratch(const WorkLimits& limits, int threads) {
 
 Result<Scratch> Scratch::create(Device& device, const WorkLimits& limits, int threads) {
   const WorkLimits& l = limits;
-  if (std::min({l.rows, l.width, l.heads, l.head_size, l.logit_rows, l.vocabulary, l.context}) < 0) {
+  if (std::min({l.rows, l.width, l.heads, l.head_size, l.logit_rows, l.vocabulary, l.context}) <
+      0) {
     return error(StatusCode::invalid_argument, "reserve: a work limit is negative");
   }
   Scratch scratch;

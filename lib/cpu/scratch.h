@@ -18,17 +18,17 @@ constexpr int kExpertRows = 64;
 
 // Where each part of the scratch memory begins, in bytes; multiples of 64.
 struct ScratchPlan {
-  std::size_t normed = 0;       // float [rows][width]
-  std::size_t product = 0;      // float [rows][max(width, 2 * heads * head_size)]
-  std::size_t activations = 0;  // activation_bytes(rows, width)
-  std::size_t experts = 0;      // 3 x float [kExpertRows][width]
-  std::size_t partials = 0;     // float [partial_rows][padded head size]
+  std::size_t normed = 0;          // float [rows][width]
+  std::size_t product = 0;         // float [rows][max(width, 2 * heads * head_size)]
+  std::size_t activations = 0;     // activation_bytes(rows, width)
+  std::size_t experts = 0;         // 3 x float [kExpertRows][width]
+  std::size_t partials = 0;        // float [partial_rows][padded head size]
   std::size_t partial_states = 0;  // SoftmaxState [partial_rows]
-  std::size_t tiles = 0;        // of each thread, tile_bytes
+  std::size_t tiles = 0;           // of each thread, tile_bytes
   std::size_t tile_bytes = 0;
-  std::size_t draws = 0;        // bytes of the vectors of each thread's draws
-  std::size_t bytes = 0;        // of the buffer
-  std::size_t total = 0;        // with the draws; SIZE_MAX if it does not fit
+  std::size_t draws = 0;  // bytes of the vectors of each thread's draws
+  std::size_t bytes = 0;  // of the buffer
+  std::size_t total = 0;  // with the draws; SIZE_MAX if it does not fit
   std::size_t partial_rows = 0;
 };
 

@@ -13,8 +13,8 @@ class Device;
 namespace quire::cpu {
 
 // Opens the processor as a device: "cpu" takes the best instruction set there is, "cpu:scalar",
-// "cpu:avx2" and "cpu:avx512" that one. Errors: invalid_argument for an unknown name, unsupported for
-// a set that this processor or build lacks; both list what there is.
+// "cpu:avx2" and "cpu:avx512" that one. Errors: invalid_argument for an unknown name, unsupported
+// for a set that this processor or build lacks; both list what there is.
 Result<std::unique_ptr<Device>> open_cpu_device(const EngineOptions& options);
 
 }  // namespace quire::cpu

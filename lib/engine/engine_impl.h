@@ -46,7 +46,7 @@ struct PassInFlight {
   double seconds = 0;               // computing so far
 };
 
-struct Engine::Impl {
+struct [[gnu::visibility("hidden")]] Engine::Impl {
   using Clock = std::chrono::steady_clock;
 
   // In the order in which they are made; destroyed in reverse.

@@ -62,7 +62,7 @@ struct Mailbox {
 
 }  // namespace
 
-struct Completion::Impl {
+struct [[gnu::visibility("hidden")]] Completion::Impl {
   std::shared_ptr<Mailbox> mailbox;  // null if the request was refused
   RequestId id = 0;
   std::size_t choices = 1;
@@ -131,7 +131,7 @@ bool Completion::done() const {
   return channel.closed || (channel.events.empty() && channel.open_choices <= 0);
 }
 
-struct EngineThread::Impl {
+struct [[gnu::visibility("hidden")]] EngineThread::Impl {
   explicit Impl(Engine e) : engine(std::move(e)), mailbox(std::make_shared<Mailbox>()) {
     mailbox->engine = &engine;
     thread = std::thread([this] { run(); });

@@ -61,10 +61,11 @@ Status check_count(std::string_view field, std::optional<int> value, int low, in
 }  // namespace
 
 Status check_request(const Request& request, int vocabulary) {
-  const int given = int{!request.prompt.empty()} + int{!request.tokens.empty()} + int{!request.messages.empty()};
+  const bool chat = !request.messages.empty() || !request.template_json.empty();
+  const int given = int{!request.prompt.empty()} + int{!request.tokens.empty()} + int{chat};
   if (given > 1) {
     return error(StatusCode::invalid_argument,
-                 "request: {} of prompt, tokens and messages are given, wanted one", given);
+                 "request: {} of prompt, tokens and messages (with template_json) are given, wanted one", given);
   }
   const Status checks[] = {
       check_count("n", request.n, 1, kMaxChoices),

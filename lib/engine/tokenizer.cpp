@@ -20,6 +20,9 @@ Result<Json> template_variables(const Tokenizer::Impl& impl, const std::vector<C
   }
   variables.set("messages", std::move(list));
   variables.set("add_generation_prompt", options.add_generation_prompt);
+  // Defined and none, as transformers gives them to every template.
+  variables.set("tools", nullptr);
+  variables.set("documents", nullptr);
   auto special = [&](const char* name, std::optional<std::int32_t> id) {
     variables.set(name, id ? std::string(impl.tokenizer->special_text(*id)) : std::string());
   };

@@ -13,7 +13,7 @@
 
 namespace quire {
 
-struct Tokenizer::Impl {
+struct [[gnu::visibility("hidden")]] Tokenizer::Impl {
   static Result<std::unique_ptr<Impl>> create(const format::ModelFiles& files);
 
   std::string name;

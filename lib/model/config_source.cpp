@@ -88,7 +88,13 @@ Result<std::vector<std::int64_t>> ConfigSource::per_layer(Key key, std::int64_t 
 
 Result<double> ConfigSource::real_or(Key key, double absent) const {
   if (!has(key)) return absent;
-  if (is_gguf()) return files_.gguf()->real_or(gguf_key(key), absent);
+  if (is_gguf()) {
+    // Lengths are stored as integers, ratios as floats.
+    const auto& value = files_.gguf()->find(gguf_key(key))->value;
+    if (const auto* n = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*n);
+    if (const auto* n = std::get_if<std::int64_t>(&value)) return static_cast<double>(*n);
+    return files_.gguf()->real_or(gguf_key(key), absent);
+  }
   const Json* value = json(key);
   if (!value->is_number() || !std::isfinite(value->number())) {
     return wrong(key, dump_json(*value), "a finite number");

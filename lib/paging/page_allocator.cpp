@@ -80,7 +80,8 @@ void PageAllocator::remove_idle(PageId page) {
 Status PageAllocator::check() const {
   std::vector<int> seen(pages_.size(), 0);
   for (PageId page : free_) {
-    if (!valid(page)) return error(StatusCode::internal, "page {} of {} is free", page, page_count());
+    if (!valid(page))
+      return error(StatusCode::internal, "page {} of {} is free", page, page_count());
     const Page& p = pages_[index(page)];
     if (p.references != 0 || p.cached) {
       return error(StatusCode::internal, "free page {} has {} references, cached {}", page,
@@ -103,7 +104,8 @@ Status PageAllocator::check() const {
   }
   for (std::size_t i = 0; i < pages_.size(); ++i) {
     const int states = seen[i] + (pages_[i].references > 0 ? 1 : 0);
-    if (states != 1) return error(StatusCode::internal, "page {} is in {} states, not 1", i, states);
+    if (states != 1)
+      return error(StatusCode::internal, "page {} is in {} states, not 1", i, states);
   }
   return {};
 }

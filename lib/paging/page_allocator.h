@@ -13,8 +13,8 @@ namespace quire {
 //   free     nobody holds it
 //   in use   sequences hold `references` > 0 to it (the prefix cache may know it as well)
 //   idle     only the prefix cache knows it; kept in the order in which it became idle
-// All operations are O(1). Misuse (a page that does not exist, a release without a reference) changes
-// nothing and returns false, so that a page can never be queued twice.
+// All operations are O(1). Misuse (a page that does not exist, a release without a reference)
+// changes nothing and returns false, so that a page can never be queued twice.
 class PageAllocator {
  public:
   explicit PageAllocator(int page_count);

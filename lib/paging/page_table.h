@@ -7,8 +7,8 @@
 
 namespace quire {
 
-// The pages of one sequence in one KV group, in the order of their tokens. Holds one reference to each
-// page; entries in front of `first_held` were given back and read kNoPage. Every function that
+// The pages of one sequence in one KV group, in the order of their tokens. Holds one reference to
+// each page; entries in front of `first_held` were given back and read kNoPage. Every function that
 // changes references takes the group's allocator and returns false if that one refused.
 class PageTable {
  public:

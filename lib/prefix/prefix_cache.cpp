@@ -46,12 +46,12 @@ CacheNode PrefixCache::find(const Digest& key, CacheNode parent,
 std::size_t PrefixCache::child_position(CacheNode parent,
                                         std::span<const std::int32_t> page_tokens) const {
   const auto& children = node(parent).children;
-  const auto place = std::lower_bound(
-      children.begin(), children.end(), page_tokens,
-      [this](CacheNode child, std::span<const std::int32_t> value) {
-        const auto known = tokens(child);
-        return std::lexicographical_compare(known.begin(), known.end(), value.begin(), value.end());
-      });
+  const auto place = std::lower_bound(children.begin(), children.end(), page_tokens,
+                                      [this](CacheNode child, std::span<const std::int32_t> value) {
+                                        const auto known = tokens(child);
+                                        return std::lexicographical_compare(
+                                            known.begin(), known.end(), value.begin(), value.end());
+                                      });
   return static_cast<std::size_t>(place - children.begin());
 }
 
@@ -149,7 +149,9 @@ CacheNode PrefixCache::pin_root(std::string_view name) {
   return entry->second;
 }
 
-void PrefixCache::pin(CacheNode id) { ++node(id).pins; }
+void PrefixCache::pin(CacheNode id) {
+  ++node(id).pins;
+}
 
 void PrefixCache::unpin(CacheNode id) {
   --node(id).pins;

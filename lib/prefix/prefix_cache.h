@@ -24,18 +24,18 @@ struct PrefixMatch {
   CacheNode inside = kNoNode;    // the next page begins like this node's: copy ...
   int inside_tokens = 0;         // ... so many tokens of it
   int tokens = 0;                // all of them
-  int known_pages = 0;           // whole pages in the tree, usable or not (a window page may be gone)
+  int known_pages = 0;  // whole pages in the tree, usable or not (a window page may be gone)
 };
 
 // Finds pages again by what they hold. A tree: the root is a cache name (namespace, RoPE choice,
-// tenant), each node below it one page of tokens with one page id for each KV group. A whole page is
-// found by its key, a SHA-256 chain over name, parent and tokens; parent and tokens are compared as
-// well, so a collision of keys is a miss. The last, partly filled page of a sequence is a leaf with
-// fewer tokens. Nodes hold no reference to their pages; they mark them as cached, and the allocator
-// keeps those that nobody uses in the order of last use.
+// tenant), each node below it one page of tokens with one page id for each KV group. A whole page
+// is found by its key, a SHA-256 chain over name, parent and tokens; parent and tokens are compared
+// as well, so a collision of keys is a miss. The last, partly filled page of a sequence is a leaf
+// with fewer tokens. Nodes hold no reference to their pages; they mark them as cached, and the
+// allocator keeps those that nobody uses in the order of last use.
 //
-// A node always has its pages of full groups (`windows` 0), so a full page can be evicted only from a
-// leaf. Pages of window groups go one by one.
+// A node always has its pages of full groups (`windows` 0), so a full page can be evicted only from
+// a leaf. Pages of window groups go one by one.
 //
 // Not thread-safe. The allocators outlive the cache.
 class PrefixCache {
@@ -44,8 +44,8 @@ class PrefixCache {
   PrefixCache(int page_size, std::vector<int> windows, std::span<PageAllocator> allocators);
 
   // The longest usable prefix of at most `limit` tokens. `keys`: of the whole pages of `tokens`. A
-  // match that ends at token p has the pages of [0, p) in full groups and of [p - w, p) in those with
-  // a window of w.
+  // match that ends at token p has the pages of [0, p) in full groups and of [p - w, p) in those
+  // with a window of w.
   PrefixMatch match(std::string_view name, std::span<const std::int32_t> tokens,
                     std::span<const Digest> keys, int limit) const;
 
@@ -55,8 +55,9 @@ class PrefixCache {
   void pin(CacheNode node);
   void unpin(CacheNode node);
 
-  // Registers a whole page below `parent`; `pages`: one for each group, in use. If the page is there
-  // already, it keeps its own pages and takes those it lacks. kNoNode after a collision of keys.
+  // Registers a whole page below `parent`; `pages`: one for each group, in use. If the page is
+  // there already, it keeps its own pages and takes those it lacks. kNoNode after a collision of
+  // keys.
   CacheNode publish(CacheNode parent, const Digest& key, std::span<const std::int32_t> tokens,
                     std::span<const PageId> pages);
   // Registers a partly filled page, unless something that begins with its tokens is there.
@@ -65,8 +66,8 @@ class PrefixCache {
 
   PageId page(CacheNode node, int group) const { return pages_[slot(node) * groups() + at(group)]; }
 
-  // Forgets the idle page of `group` that was used first (of full groups: on which no other stands),
-  // which makes it free. False if there is none.
+  // Forgets the idle page of `group` that was used first (of full groups: on which no other
+  // stands), which makes it free. False if there is none.
   bool evict(int group);
   // Forgets every idle page.
   void clear();
@@ -82,13 +83,13 @@ class PrefixCache {
  private:
   struct Node {
     bool used = false;
-    bool keyed = false;             // a whole page, in by_key_
+    bool keyed = false;  // a whole page, in by_key_
     int token_count = 0;
     int pins = 0;
     CacheNode parent = kNoNode;
     std::vector<CacheNode> children;  // sorted by their tokens
     Digest key{};
-    std::string name;               // of a root
+    std::string name;  // of a root
   };
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }

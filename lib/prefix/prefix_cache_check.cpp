@@ -19,12 +19,14 @@ Status PrefixCache::check(const std::unordered_map<CacheNode, int>& pins) const 
       return error(StatusCode::internal, "cache node {} has {} pins, not {}", id, n.pins, wanted);
     }
     if (n.parent == kNoNode) {
-      if (n.key != root_key(n.name)) return error(StatusCode::internal, "root {} has another key", id);
+      if (n.key != root_key(n.name))
+        return error(StatusCode::internal, "root {} has another key", id);
     } else if (n.keyed) {
       const auto found = by_key_.find(n.key);
       if (found == by_key_.end() || found->second != id ||
           n.key != page_key(node(n.parent).key, tokens(id))) {
-        return error(StatusCode::internal, "the key of cache node {} is not that of its tokens", id);
+        return error(StatusCode::internal, "the key of cache node {} is not that of its tokens",
+                     id);
       }
     }
     const bool whole = n.token_count == page_size_;
@@ -37,12 +39,11 @@ Status PrefixCache::check(const std::unordered_map<CacheNode, int>& pins) const 
         return error(StatusCode::internal, "cache node {} is no child of {}", child, id);
       }
     }
-    const bool sorted = std::is_sorted(n.children.begin(), n.children.end(),
-                                       [this](CacheNode a, CacheNode b) {
-                                         const auto x = tokens(a), y = tokens(b);
-                                         return std::lexicographical_compare(x.begin(), x.end(),
-                                                                             y.begin(), y.end());
-                                       });
+    const bool sorted =
+        std::is_sorted(n.children.begin(), n.children.end(), [this](CacheNode a, CacheNode b) {
+          const auto x = tokens(a), y = tokens(b);
+          return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end());
+        });
     if (!sorted) return error(StatusCode::internal, "children of cache node {} have no order", id);
     if (n.children.empty() && n.pins == 0 && !has_pages(id)) {
       return error(StatusCode::internal, "cache node {} is kept for nothing", id);
@@ -57,8 +58,8 @@ Status PrefixCache::check(const std::unordered_map<CacheNode, int>& pins) const 
       }
       ++marked[g];
       if (owner_[g][at(page)] != id || !allocators_[g].cached(page)) {
-        return error(StatusCode::internal, "page {} of group {} is not marked as node {}'s", page, g,
-                     id);
+        return error(StatusCode::internal, "page {} of group {} is not marked as node {}'s", page,
+                     g, id);
       }
     }
   }

@@ -37,7 +37,8 @@ class AddedTokenMatcher {
 
   bool empty() const { return tokens_.empty(); }
   // Special tokens match only inside one of `special_ranges`, which are in order and disjoint.
-  std::vector<Match> find_all(std::string_view text, std::span<const TextRange> special_ranges) const;
+  std::vector<Match> find_all(std::string_view text,
+                              std::span<const TextRange> special_ranges) const;
 
  private:
   bool stands_alone(std::string_view text, TextRange range) const;

@@ -30,7 +30,8 @@ class BpeEncoder final : public SegmentEncoder {
   Status encode_words(std::string text, SegmentPosition position,
                       std::vector<std::int32_t>& ids) const {
     std::vector<TextRange> words;
-    if (Status status = pipeline_.pre_tokenizer.split(text, position, words); !status) return status;
+    if (Status status = pipeline_.pre_tokenizer.split(text, position, words); !status)
+      return status;
     BpeModel::Scratch scratch;
     for (const TextRange& word : words) {
       pipeline_.model.encode(std::string_view(text).substr(word.begin, word.size()), scratch, ids);

@@ -23,13 +23,13 @@ struct BpeVocabulary {
     std::string text;  // in the alphabet's own form: raw bytes, not their byte-level spelling
     std::int32_t id;
   };
-  std::vector<Entry> entries;                                // of two with the same text the first counts
+  std::vector<Entry> entries;  // of two with the same text the first counts
   std::vector<std::pair<std::string, std::string>> merges;  // in order of rank
   Alphabet alphabet = Alphabet::bytes;
   std::array<std::int32_t, 256> byte_tokens{};  // for characters without a token; -1: none
-  std::optional<std::int32_t> unknown;          // for what no token can spell; nothing: it is dropped
-  bool fuse_unknown = false;                    // neighbouring unknowns become one
-  bool ignore_merges = false;                   // a word that is a token needs no merges
+  std::optional<std::int32_t> unknown;  // for what no token can spell; nothing: it is dropped
+  bool fuse_unknown = false;            // neighbouring unknowns become one
+  bool ignore_merges = false;           // a word that is a token needs no merges
 
   BpeVocabulary() { byte_tokens.fill(-1); }
 };
@@ -58,8 +58,8 @@ class BpeModel {
     std::int32_t id;  // its token, or -1
   };
 
-  // Working symbols: >= 0 an entry of symbols_; unknown_symbol; or first_byte_symbol - b, the byte b
-  // of a character that has no symbol; or merged_away.
+  // Working symbols: >= 0 an entry of symbols_; unknown_symbol; or first_byte_symbol - b, the byte
+  // b of a character that has no symbol; or merged_away.
   static constexpr std::int32_t unknown_symbol = -1;
   static constexpr std::int32_t first_byte_symbol = -2;
   static constexpr std::int32_t merged_away = first_byte_symbol - 256;

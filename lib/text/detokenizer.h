@@ -5,8 +5,8 @@
 
 namespace quire::text {
 
-// Turns the bytes of successive tokens into whole UTF-8 characters. Emits the longest prefix made of
-// complete characters, U+FFFD for each maximal ill-formed part (WHATWG), and holds an incomplete
+// Turns the bytes of successive tokens into whole UTF-8 characters. Emits the longest prefix made
+// of complete characters, U+FFFD for each maximal ill-formed part (WHATWG), and holds an incomplete
 // tail back until more bytes or the end come.
 class Utf8Stream {
  public:

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "text/bpe_encoder.h"
-#include "text/token_spelling.h"
 #include "text/model_proto.h"
 #include "text/named_pre_tokenizers.h"
 #include "text/sentencepiece_encoder.h"
+#include "text/token_spelling.h"
 
 namespace quire::text {
 namespace {
@@ -310,7 +310,8 @@ Result<TokenizerParts> tokenizer_from_gguf(const GgufHeader& header) {
     auto name = header.string_or("tokenizer.ggml.pre", "default");
     if (!name) return name.status();
     auto named = named_pre_tokenizer(*name);
-    if (!named) return error(named.status().code(), "{}: {}", header.file(), named.status().message());
+    if (!named)
+      return error(named.status().code(), "{}: {}", header.file(), named.status().message());
     adds_bos = named->adds_bos;
     encoder = byte_level_encoder(header, *stored, std::move(*named));
   } else if (*model == "gemma4") {

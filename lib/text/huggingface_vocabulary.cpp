@@ -48,8 +48,8 @@ std::vector<std::int32_t> ids_of(const Json* object, std::string_view key) {
   return ids;
 }
 
-std::optional<std::int32_t> special_id(const format::ModelFiles& files, const Vocabulary& vocabulary,
-                                       const std::string& name) {
+std::optional<std::int32_t> special_id(const format::ModelFiles& files,
+                                       const Vocabulary& vocabulary, const std::string& name) {
   if (files.tokenizer_config()) {
     const auto text = token_text(files.tokenizer_config()->find(name));
     if (text) return find_token(vocabulary, *text);
@@ -112,7 +112,8 @@ Result<TokenizerParts> tokenizer_from_huggingface(const format::ModelFiles& file
   const bool adds_bos = !use_json && model != nullptr;
   if (Status status = read_surroundings(files, adds_bos, vocabulary); !status) return status;
   for (const Json* source : {files.generation_config(), files.config()}) {
-    for (const std::int32_t id : ids_of(source, "eos_token_id")) vocabulary.end_tokens.push_back(id);
+    for (const std::int32_t id : ids_of(source, "eos_token_id"))
+      vocabulary.end_tokens.push_back(id);
   }
   complete_end_tokens(vocabulary);
   return parts;

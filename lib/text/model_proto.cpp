@@ -149,7 +149,8 @@ Status read_piece(std::string_view bytes, const std::string& file, PieceModel& m
     return error(StatusCode::malformed, "{}: piece {} has a score that is not finite", file, id);
   }
   if (piece.kind == TokenKind::byte && !parse_byte_piece(piece.text)) {
-    return error(StatusCode::malformed, "{}: piece {} is a byte but is not written <0xHH>", file, id);
+    return error(StatusCode::malformed, "{}: piece {} is a byte but is not written <0xHH>", file,
+                 id);
   }
   if (piece.kind == TokenKind::unknown) model.unknown = static_cast<std::int32_t>(id);
   model.pieces.push_back(piece);
@@ -167,7 +168,8 @@ Status read_trainer_spec(std::string_view bytes, const std::string& file, PieceM
     if (field->type != 0) continue;
     if (field->number == 3) {
       if (field->value < 1 || field->value > 4) {
-        return error(StatusCode::malformed, "{}: model_type is {}, want 1 to 4", file, field->value);
+        return error(StatusCode::malformed, "{}: model_type is {}, want 1 to 4", file,
+                     field->value);
       }
       model.kind = static_cast<PieceModel::Kind>(field->value);
     }
@@ -179,14 +181,14 @@ Status read_trainer_spec(std::string_view bytes, const std::string& file, PieceM
   return {};
 }
 
-// The library walks the normaliser's trie without bounds (google/sentencepiece#1269). It is a double
-// array (darts-clone): a unit's children are at index ^ offset ^ byte, and a leaf's value is where
-// its replacement starts, a text that ends with NUL.
+// The library walks the normaliser's trie without bounds (google/sentencepiece#1269). It is a
+// double array (darts-clone): a unit's children are at index ^ offset ^ byte, and a leaf's value is
+// where its replacement starts, a text that ends with NUL.
 Status check_character_map(std::string_view map, const std::string& file) {
   if (map.empty()) return {};
   const auto malformed = [&](std::string_view what) {
-    return error(StatusCode::malformed, "{}: precompiled_charsmap of {} bytes: {}", file, map.size(),
-                 what);
+    return error(StatusCode::malformed, "{}: precompiled_charsmap of {} bytes: {}", file,
+                 map.size(), what);
   };
   std::uint32_t trie_size = 0;
   if (map.size() <= sizeof trie_size) return malformed("it has no trie");
@@ -238,7 +240,8 @@ std::string write_model_proto(const PieceModel& model) {
   for (const auto& piece : model.pieces) {
     if (piece.kind == TokenKind::byte) has_byte[*parse_byte_piece(piece.text)] = true;
   }
-  const bool byte_fallback = std::all_of(has_byte.begin(), has_byte.end(), [](bool b) { return b; });
+  const bool byte_fallback =
+      std::all_of(has_byte.begin(), has_byte.end(), [](bool b) { return b; });
 
   WireWriter proto;
   std::unordered_set<std::string_view> seen;
@@ -247,8 +250,8 @@ std::string write_model_proto(const PieceModel& model) {
     TokenKind kind = piece.kind;
     const bool matches = kind == TokenKind::normal || kind == TokenKind::unused;
     const bool is_unknown = model.unknown && static_cast<std::int64_t>(id) == *model.unknown;
-    const bool usable = (matches && is_plain_text(piece.text)) ||
-                        (kind == TokenKind::byte && byte_fallback);
+    const bool usable =
+        (matches && is_plain_text(piece.text)) || (kind == TokenKind::byte && byte_fallback);
     if (is_unknown) {
       kind = TokenKind::unknown;
     } else if (!usable || !seen.insert(piece.text).second) {

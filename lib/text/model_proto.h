@@ -11,7 +11,8 @@
 
 namespace quire::text {
 
-// A SentencePiece model as its ModelProto stores it (google/sentencepiece src/sentencepiece_model.proto).
+// A SentencePiece model as its ModelProto stores it (google/sentencepiece
+// src/sentencepiece_model.proto).
 struct PieceModel {
   enum class Kind { unigram = 1, bpe = 2, word = 3, characters = 4 };
   struct Piece {

@@ -33,10 +33,6 @@ constexpr std::string_view qwen35_pattern =
 constexpr std::string_view minicpm5_pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+)"
     R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view jais2_pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
-    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S))"
-    R"(|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})";
 constexpr std::string_view tekken_pattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
@@ -83,7 +79,6 @@ constexpr std::string_view deepseek_punctuation =
 // \s+$ in the original, which tries every start in a run of white space.
 constexpr std::string_view white_space_at_end = R"((?<!\s)\s++$)";
 
-
 // Up to six patterns, one after the other; each isolates its matches.
 struct Scheme {
   std::array<std::string_view, 6> patterns;
@@ -108,7 +103,6 @@ constexpr Scheme deepseek3_scheme = {{three_digits, cjk, deepseek3_pattern}};
 constexpr Scheme tekken_scheme = {{tekken_pattern}, true, true};
 constexpr Scheme gpt4o_scheme = {{gpt4o_pattern}};
 constexpr Scheme minicpm5_scheme = {{three_digits, minicpm5_pattern}, true, false};
-constexpr Scheme jais2_scheme = {{jais2_pattern}};
 constexpr Scheme bloom_scheme = {{bloom_pattern}};
 constexpr Scheme viking_scheme = {{bloom_pattern, one_digit}};
 constexpr Scheme bailing_scheme = {{bailing_pattern}};
@@ -149,7 +143,6 @@ constexpr Name names[] = {
     {"hunyuan", qwen2_scheme},
     {"hunyuan-dense", deepseek3_scheme},
     {"jais", gpt2_scheme},
-    {"jais-2", jais2_scheme},
     {"kanana2", gpt4o_scheme},
     {"kormo", qwen2_scheme},
     {"lfm2", llama3_scheme},

@@ -17,18 +17,20 @@ bool is_ascii(std::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-int combining_class(utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; }
+int combining_class(utf8proc_int32_t c) {
+  return utf8proc_get_property(c)->combining_class;
+}
 
-// Canonical ordering: a stable sort of each run of combining marks. utf8proc's own swaps neighbours,
-// which is quadratic in a long run.
+// Canonical ordering: a stable sort of each run of combining marks. utf8proc's own swaps
+// neighbours, which is quadratic in a long run.
 void order_marks(std::vector<utf8proc_int32_t>& text) {
   for (auto begin = text.begin(); begin != text.end();) {
     if (combining_class(*begin) == 0) {
       ++begin;
       continue;
     }
-    const auto end = std::find_if(begin, text.end(),
-                                  [](utf8proc_int32_t c) { return combining_class(c) == 0; });
+    const auto end =
+        std::find_if(begin, text.end(), [](utf8proc_int32_t c) { return combining_class(c) == 0; });
     std::stable_sort(begin, end, [](utf8proc_int32_t a, utf8proc_int32_t b) {
       return combining_class(a) < combining_class(b);
     });
@@ -40,8 +42,8 @@ Status run(NormalizationForm form, std::string& text) {
   if (is_ascii(text)) return {};
   const bool compatible = form == NormalizationForm::nfkc || form == NormalizationForm::nfkd;
   const bool compose = form == NormalizationForm::nfc || form == NormalizationForm::nfkc;
-  const auto options = static_cast<utf8proc_option_t>(
-      UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
+                                                      (compatible ? UTF8PROC_COMPAT : 0));
   std::vector<utf8proc_int32_t> points;
   points.reserve(text.size());
   std::array<utf8proc_int32_t, 32> parts;

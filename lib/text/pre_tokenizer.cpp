@@ -97,7 +97,8 @@ Status apply(const MetaspaceStep& step, std::string& text, SegmentPosition posit
   using Prepend = MetaspaceStep::Prepend;
   rewrite(text, words, [&](std::string_view word, std::size_t begin, std::string& out) {
     const bool first = begin == 0 && position == SegmentPosition::start_of_text;
-    const bool wanted = step.prepend == Prepend::always || (step.prepend == Prepend::first && first);
+    const bool wanted =
+        step.prepend == Prepend::always || (step.prepend == Prepend::first && first);
     if (wanted && !word.starts_with(' ') && !word.starts_with(step.replacement)) {
       out += step.replacement;
     }

@@ -47,7 +47,8 @@ Status read_added_tokens(const Json& config, const std::string& file, Vocabulary
   for (const auto& [key, entry] : *decoder->object()) {
     std::int64_t id = -1;
     const auto parsed = std::from_chars(key.data(), key.data() + key.size(), id);
-    if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || id < 0 || id >= limit) {
+    if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || id < 0 ||
+        id >= limit) {
       return error(StatusCode::malformed, "{}: a key is not an id from 0 to {}", where, limit - 1);
     }
     AddedToken token{static_cast<std::int32_t>(id)};

@@ -107,9 +107,9 @@ Result<SplitPattern> SplitPattern::compile(std::string_view pattern) {
   code->pattern = pattern;
   int problem = 0;
   PCRE2_SIZE offset = 0;
-  code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
-                             PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &problem, &offset,
-                             nullptr);
+  code->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &problem, &offset, nullptr);
   if (code->code == nullptr) {
     return error(StatusCode::malformed, "pre-tokenizer pattern \"{}\": at byte {}: {}", pattern,
                  offset, describe(problem));
@@ -129,8 +129,7 @@ Result<SplitPattern> SplitPattern::literal(std::string_view text) {
 }
 
 Status SplitPattern::find_all(std::string_view text, std::vector<TextRange>& matches) const {
-  const std::unique_ptr<pcre2_match_data, FreeMatchData> data(
-      pcre2_match_data_create(1, nullptr));
+  const std::unique_ptr<pcre2_match_data, FreeMatchData> data(pcre2_match_data_create(1, nullptr));
   const std::unique_ptr<pcre2_match_context, FreeMatchContext> context(
       pcre2_match_context_create(nullptr));
   if (!data || !context) return error(StatusCode::out_of_memory, "pre-tokenizer: out of memory");
@@ -149,8 +148,9 @@ Status SplitPattern::find_all(std::string_view text, std::vector<TextRange>& mat
     }
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) {
-      return error(StatusCode::resource_exhausted, "pre-tokenizer pattern \"{}\": at byte {} of {}: {}",
-                   code_->pattern, at, text.size(), describe(found));
+      return error(StatusCode::resource_exhausted,
+                   "pre-tokenizer pattern \"{}\": at byte {} of {}: {}", code_->pattern, at,
+                   text.size(), describe(found));
     }
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(data.get());
     // \K can set a start beyond the end or before the last match.

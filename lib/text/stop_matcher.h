@@ -10,9 +10,9 @@
 
 namespace quire::text {
 
-// Finds stop strings in a stream of text, across deltas. The match that starts earliest wins; of two
-// that start together, the shorter (it is complete first). Text that could still become a stop is
-// held back. Time per byte does not depend on the text (Aho-Corasick, amortised); memory is
+// Finds stop strings in a stream of text, across deltas. The match that starts earliest wins; of
+// two that start together, the shorter (it is complete first). Text that could still become a stop
+// is held back. Time per byte does not depend on the text (Aho-Corasick, amortised); memory is
 // proportional to the length of the stops. Stops and text may hold any bytes; an empty stop never
 // matches.
 class StopMatcher {

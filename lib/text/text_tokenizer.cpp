@@ -14,8 +14,7 @@ Result<std::unique_ptr<TextTokenizer>> TextTokenizer::create(const format::Model
     auto parts =
         files.gguf() ? tokenizer_from_gguf(*files.gguf()) : tokenizer_from_huggingface(files);
     if (!parts) return parts.status();
-    return std::unique_ptr<TextTokenizer>(
-        std::make_unique<VocabularyTokenizer>(std::move(*parts)));
+    return std::unique_ptr<TextTokenizer>(std::make_unique<VocabularyTokenizer>(std::move(*parts)));
   });
 }
 

@@ -1,6 +1,7 @@
 #include "text/tokenizer_json.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -58,7 +59,8 @@ Result<AddedToken> read_added_token(const Json& json, std::size_t count, const s
   return token;
 }
 
-Result<JsonVocabulary> read_vocabulary(const Json& json, const Json& model, const std::string& file) {
+Result<JsonVocabulary> read_vocabulary(const Json& json, const Json& model,
+                                       const std::string& file) {
   JsonVocabulary out;
   const Json* vocab = model.find("vocab");
   if (vocab == nullptr || vocab->object() == nullptr) {
@@ -150,11 +152,17 @@ Result<BpeVocabulary> read_bpe(const Json& model, const JsonVocabulary& vocabula
   bpe.alphabet = byte_level ? BpeVocabulary::Alphabet::bytes : BpeVocabulary::Alphabet::characters;
   bpe.fuse_unknown = *fuse;
   bpe.ignore_merges = *ignore_merges;
+  std::unordered_set<std::int32_t> special;
+  for (const AddedToken& token : vocabulary.added) {
+    if (token.special) special.insert(token.id);
+  }
   bpe.entries.reserve(vocabulary.entries.size());
   for (const auto& [text, id] : vocabulary.entries) {
     if (!unknown->empty() && text == *unknown) bpe.unknown = id;
+    // Plain text never makes a byte piece or a special token, whatever the merges say.
     const auto byte = parse_byte_piece(text);
     if (*byte_fallback && byte) bpe.byte_tokens[*byte] = id;
+    if ((*byte_fallback && byte) || special.contains(id)) continue;
     if (!byte_level) {
       bpe.entries.push_back({std::string(text), id});
     } else if (auto bytes = bytes_from_byte_level(text)) {
@@ -268,11 +276,12 @@ Vocabulary make_vocabulary(const Json& json, const JsonVocabulary& stored, bool 
   Decoding decoding = read_decoder(json.find("decoder"));
   decoding.byte_level |= byte_level;
   vocabulary.strips_leading_space = decoding.strips_leading_space;
-  for (const auto& [text, id] : stored.entries) vocabulary.tokens[id] = decode_token(text, decoding);
+  for (const auto& [text, id] : stored.entries)
+    vocabulary.tokens[id] = decode_token(text, decoding);
   // Added tokens are written as they are, also in a byte-level vocabulary.
   for (const AddedToken& token : stored.added) {
-    vocabulary.tokens[token.id] = {
-        token.content, token.special ? TokenKind::control : TokenKind::user_defined};
+    vocabulary.tokens[token.id] = {token.content,
+                                   token.special ? TokenKind::control : TokenKind::user_defined};
   }
   read_post_processor(json.find("post_processor"), vocabulary);
   return vocabulary;

@@ -12,6 +12,11 @@ namespace {
 
 constexpr int deepest_sequence = 8;
 
+// Runs of word characters or of anything else but white space. Unlike \w in a Split, a word here
+// has no numbers of category No.
+constexpr std::string_view words_and_symbols =
+    R"([\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}]+|[^\s\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}]+)";
+
 // Calls `visit(step)` for a step, or in order for the steps of a Sequence.
 template <class Visit>
 Status for_each_step(const Json& json, std::string_view list, const std::string& where, int depth,
@@ -104,7 +109,8 @@ Status add_metaspace(const Json& step, const std::string& where, PreTokenizerSte
   if (!splits) return splits.status();
   out.steps.emplace_back(std::move(metaspace));
   if (!*splits) return {};
-  return add_split(SplitPattern::literal(*replacement), SplitBehavior::merged_with_next, false, out);
+  return add_split(SplitPattern::literal(*replacement), SplitBehavior::merged_with_next, false,
+                   out);
 }
 
 Status add_split_step(const Json& step, const std::string& where, PreTokenizerSteps& out) {
@@ -136,15 +142,16 @@ Status add_pre_tokenizer(std::string_view type, const Json& step, const std::str
     return add_split(SplitPattern::compile(R"([\p{P}!-/:-@\[-`{-~])"), *behavior, false, out);
   }
   if (type == "Whitespace") {
-    return add_split(SplitPattern::compile(R"(\w+|[^\w\s]+)"), SplitBehavior::removed, true, out);
+    return add_split(SplitPattern::compile(words_and_symbols), SplitBehavior::removed, true, out);
   }
   if (type == "WhitespaceSplit") {
     return add_split(SplitPattern::compile(R"(\s)"), SplitBehavior::removed, false, out);
   }
-  return error(StatusCode::unsupported,
-               "{} \"{}\" is not one of: ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split, "
-               "Whitespace, WhitespaceSplit",
-               where, type);
+  return error(
+      StatusCode::unsupported,
+      "{} \"{}\" is not one of: ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split, "
+      "Whitespace, WhitespaceSplit",
+      where, type);
 }
 
 Status add_normalizer(std::string_view type, const Json& step, const std::string& where,
@@ -222,7 +229,8 @@ Result<PreTokenizerSteps> read_pre_tokenizer(const Json* json, const std::string
       [&](std::string_view type, const Json& s) { return add_pre_tokenizer(type, s, where, out); });
   if (!status) return status;
   if (!out.byte_level) return out;
-  // Steps after ByteLevel see its spelling of the bytes; without such steps there is no need for it.
+  // Steps after ByteLevel see its spelling of the bytes; without such steps there is no need for
+  // it.
   if (std::holds_alternative<SpellBytesStep>(out.steps.back())) {
     out.steps.pop_back();
   } else {

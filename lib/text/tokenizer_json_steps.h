@@ -14,7 +14,8 @@ namespace quire::text {
 
 // Members of a JSON object, or the default where they are absent or null; `malformed` if they have
 // another type. `where` names the object for messages.
-Result<bool> json_bool(const Json& object, std::string_view key, bool absent, const std::string& where);
+Result<bool> json_bool(const Json& object, std::string_view key, bool absent,
+                       const std::string& where);
 Result<std::string> json_string(const Json& object, std::string_view key, std::string_view absent,
                                 const std::string& where);
 

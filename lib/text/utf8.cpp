@@ -4,8 +4,8 @@ namespace quire::text {
 namespace {
 
 struct LeadByte {
-  std::size_t length;          // of the whole character; 0: no lead byte
-  unsigned char second_low;    // range of the second byte
+  std::size_t length;        // of the whole character; 0: no lead byte
+  unsigned char second_low;  // range of the second byte
   unsigned char second_high;
 };
 

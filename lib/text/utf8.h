@@ -10,8 +10,8 @@ namespace quire::text {
 struct Utf8Step {
   enum class Kind { character, ill_formed, incomplete };
   Kind kind;
-  std::size_t length;    // bytes
-  char32_t code_point;   // of a character
+  std::size_t length;   // bytes
+  char32_t code_point;  // of a character
 };
 
 // `text` is not empty. Incomplete: the text ends inside a character that more bytes could complete.

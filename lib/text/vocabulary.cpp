@@ -7,10 +7,22 @@ namespace quire::text {
 namespace {
 
 constexpr std::array<std::string_view, 16> ending_texts = {
-    "<|eot_id|>",       "<|eom_id|>",      "<|im_end|>",          "<|end|>",
-    "<|return|>",       "<|call|>",        "<end_of_turn>",       "<turn|>",
-    "<|endoftext|>",    "<|end_of_text|>", "<end_of_utterance>",  "<|END_OF_TURN_TOKEN|>",
-    "<EOT>",            "<|user_end|>",    "[EOS]",               "<|eot|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<EOT>",
+    "<|user_end|>",
+    "[EOS]",
+    "<|eot|>",
 };
 
 bool has_control(const Vocabulary& vocabulary, std::string_view text) {

@@ -38,8 +38,8 @@ struct Vocabulary {
     return id >= 0 && id < static_cast<std::int64_t>(tokens.size());
   }
   bool is_special(std::int64_t id) const {
-    return contains(id) && (tokens[id].kind == TokenKind::control ||
-                            tokens[id].kind == TokenKind::unknown);
+    return contains(id) &&
+           (tokens[id].kind == TokenKind::control || tokens[id].kind == TokenKind::unknown);
   }
 };
 

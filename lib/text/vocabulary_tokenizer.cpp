@@ -120,9 +120,13 @@ bool VocabularyTokenizer::strips_leading_space() const {
   return parts_.vocabulary.strips_leading_space;
 }
 
-std::optional<std::int32_t> VocabularyTokenizer::bos() const { return parts_.vocabulary.bos; }
+std::optional<std::int32_t> VocabularyTokenizer::bos() const {
+  return parts_.vocabulary.bos;
+}
 
-std::optional<std::int32_t> VocabularyTokenizer::eos() const { return parts_.vocabulary.eos; }
+std::optional<std::int32_t> VocabularyTokenizer::eos() const {
+  return parts_.vocabulary.eos;
+}
 
 const std::vector<std::int32_t>& VocabularyTokenizer::end_tokens() const {
   return parts_.vocabulary.end_tokens;

@@ -23,7 +23,8 @@ class VocabularyTokenizer final : public TextTokenizer {
   explicit VocabularyTokenizer(TokenizerParts parts) : parts_(std::move(parts)) {}
 
   int vocabulary_size() const override;
-  Result<std::vector<std::int32_t>> encode(std::string_view text, bool parse_special) const override;
+  Result<std::vector<std::int32_t>> encode(std::string_view text,
+                                           bool parse_special) const override;
   Result<std::vector<std::int32_t>> encode_pieces(
       std::span<const RenderedPiece> pieces) const override;
   std::vector<std::int32_t> add_special(std::vector<std::int32_t> ids) const override;

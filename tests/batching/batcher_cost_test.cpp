@@ -1,5 +1,5 @@
-#include <ctime>
 #include <cstdio>
+#include <ctime>
 
 #include "batching/simulation.h"
 #include "catch.h"

@@ -187,7 +187,7 @@ TEST_CASE("cached pages make room for new ones, the oldest text first") {
   cached_tokens(sim, make_request(words(1, 16), 1));  // 4 pages each
   cached_tokens(sim, make_request(words(2, 16), 1));
   CHECK(cached_tokens(sim, make_request(words(1, 16), 1)) == 15);  // 1 is the newer one now
-  cached_tokens(sim, make_request(words(3, 24), 1));  // 6 pages: evicts 2, in part
+  cached_tokens(sim, make_request(words(3, 24), 1));               // 6 pages: evicts 2, in part
   CHECK(cached_tokens(sim, make_request(words(1, 16), 1)) == 15);
   CHECK(cached_tokens(sim, make_request(words(2, 16), 1)) < 15);
 }

@@ -11,7 +11,8 @@ using Queue = RequestQueue<std::unique_ptr<int>>;
 
 TEST_CASE("requests leave the queue in the order they came") {
   Queue queue(4);
-  for (int i = 1; i <= 3; ++i) CHECK(queue.push(static_cast<RequestId>(i), std::make_unique<int>(i)).ok());
+  for (int i = 1; i <= 3; ++i)
+    CHECK(queue.push(static_cast<RequestId>(i), std::make_unique<int>(i)).ok());
   const Queue::Drained drained = queue.drain();
   REQUIRE(drained.requests.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) {

@@ -33,8 +33,8 @@ inline std::vector<std::uint64_t> contiguous_states(std::span<const std::int32_t
                                                     std::span<const int> windows, int rope_choice) {
   std::vector<std::uint64_t> states;
   for (std::size_t p = 0; p < tokens.size(); ++p) {
-    std::uint64_t h = mix(mix(static_cast<std::uint64_t>(tokens[p]), p),
-                          static_cast<std::uint64_t>(rope_choice));
+    std::uint64_t h =
+        mix(mix(static_cast<std::uint64_t>(tokens[p]), p), static_cast<std::uint64_t>(rope_choice));
     for (std::size_t g = 0; g < windows.size(); ++g) {
       const std::size_t w = static_cast<std::size_t>(windows[g]);
       h = mix(h, g);
@@ -67,8 +67,8 @@ class ScriptedModel {
                    std::vector<std::uint64_t>(static_cast<std::size_t>(page_size * page_count), 1));
   }
 
-  // The state of every row. Sequences are computed in a random order, and copies all at once: a plan
-  // must not depend on either.
+  // The state of every row. Sequences are computed in a random order, and copies all at once: a
+  // plan must not depend on either.
   std::vector<std::uint64_t> run(const Plan& plan, std::mt19937_64& random) {
     copy_pages(plan.copies);
     std::vector<std::uint64_t> states(plan.tokens.size(), 0);
@@ -88,7 +88,8 @@ class ScriptedModel {
   void copy_pages(const std::vector<PageCopy>& copies) {
     std::vector<std::uint64_t> read;
     for (const PageCopy& c : copies) {
-      for (int i = 0; i < c.tokens; ++i) read.push_back(slot(static_cast<std::size_t>(c.group), c.from, i));
+      for (int i = 0; i < c.tokens; ++i)
+        read.push_back(slot(static_cast<std::size_t>(c.group), c.from, i));
     }
     std::size_t next = 0;
     for (const PageCopy& c : copies) {

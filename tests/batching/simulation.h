@@ -31,7 +31,10 @@ class Simulation {
   };
 
   Simulation(BatcherOptions options, std::uint64_t seed, int vocabulary = 40)
-      : options_(options), batcher(options), random(seed), vocabulary_(vocabulary),
+      : options_(options),
+        batcher(options),
+        random(seed),
+        vocabulary_(vocabulary),
         model_(options.page_size, options.page_count, options.windows) {}
 
   RequestId submit(BatchRequest spec) {
@@ -151,7 +154,9 @@ class Simulation {
       for (const PlanSlice& slice : p.slices) {
         if (row < slice.first_row || row >= slice.first_row + slice.tokens) continue;
         if (requests.at(slice.request).cancelled) continue;
-        expect(requests.at(slice.request).prompt_rows.insert(p.positions[static_cast<std::size_t>(row)]).second,
+        expect(requests.at(slice.request)
+                   .prompt_rows.insert(p.positions[static_cast<std::size_t>(row)])
+                   .second,
                "logits of a prompt row were delivered twice");
       }
     }
@@ -169,13 +174,20 @@ class Simulation {
       decodes += s.decode ? 1 : 0;
       const std::size_t pages = static_cast<std::size_t>(
           (s.first_position + s.tokens + options_.page_size - 1) / options_.page_size);
-      for (const auto& table : s.pages) expect(table.size() == pages, "a page table of another size");
+      for (const auto& table : s.pages)
+        expect(table.size() == pages, "a page table of another size");
       row += static_cast<std::size_t>(s.tokens);
     }
     expect(row == p.tokens.size() && row == p.positions.size() && row == p.rope_choices.size(),
            "row arrays of different sizes");
     expect(decodes == p.decode_tokens && decodes + p.prefill_tokens == static_cast<int>(row),
            "decode and prefill tokens do not add up");
+    std::set<std::pair<int, PageId>> sources, targets;
+    for (const PageCopy& c : p.copies) sources.emplace(c.group, c.from);
+    for (const PageCopy& c : p.copies) {
+      expect(!sources.contains({c.group, c.to}), "the order of copies matters");
+      expect(targets.emplace(c.group, c.to).second, "two copies into one page");
+    }
     const int most = limits.max_tokens > 0 ? std::min(limits.max_tokens, options_.max_step_tokens)
                                            : options_.max_step_tokens;
     expect(static_cast<int>(row) <= most, "more tokens than the pass may have");
@@ -197,8 +209,8 @@ class Simulation {
       expect(answer == expected, "another answer than the reference's");
       expect(r->ended[static_cast<std::size_t>(c)] == (r->spec.max_tokens > 0 ? 1 : 0),
              "a choice did not end exactly once");
-      generated += static_cast<int>(answer.size()) -
-                   (!answer.empty() && answer.back() == kEndToken ? 1 : 0);
+      generated +=
+          static_cast<int>(answer.size()) - (!answer.empty() && answer.back() == kEndToken ? 1 : 0);
     }
     expect(r->report.generated_tokens == generated, "generated tokens are miscounted");
     expect(r->report.prompt_tokens == static_cast<int>(r->spec.prompt.size()),
@@ -219,9 +231,9 @@ class Simulation {
 inline std::vector<std::int32_t> some_tokens(std::uint64_t seed, int count, int vocabulary = 40) {
   std::vector<std::int32_t> tokens;
   for (int i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<std::int32_t>(
-        1 + mix(mix(seed, 5), static_cast<std::uint64_t>(i)) %
-                static_cast<std::uint64_t>(vocabulary - 1)));
+    tokens.push_back(
+        static_cast<std::int32_t>(1 + mix(mix(seed, 5), static_cast<std::uint64_t>(i)) %
+                                          static_cast<std::uint64_t>(vocabulary - 1)));
   }
   return tokens;
 }

@@ -46,7 +46,8 @@ BatchRequest random_request(Simulation& sim, const Mix& m, std::vector<std::vect
   const auto more = some_tokens(random(), pick(random, 0, context / 2));
   r.prompt.insert(r.prompt.end(), more.begin(), more.end());
   if (r.prompt.empty()) r.prompt.push_back(1);
-  if (static_cast<int>(r.prompt.size()) > context - 1) r.prompt.resize(static_cast<std::size_t>(context - 1));
+  if (static_cast<int>(r.prompt.size()) > context - 1)
+    r.prompt.resize(static_cast<std::size_t>(context - 1));
   r.prompt_logits = random() % 10 == 0;
   r.max_tokens = pick(random, r.prompt_logits ? 0 : 1,
                       std::min(20, context - static_cast<int>(r.prompt.size())));

@@ -25,7 +25,9 @@ inline std::vector<cpu::Isa> available_isas() {
   return isas;
 }
 
-inline std::string device_name(cpu::Isa isa) { return "cpu:" + std::string(cpu::isa_name(isa)); }
+inline std::string device_name(cpu::Isa isa) {
+  return "cpu:" + std::string(cpu::isa_name(isa));
+}
 
 inline std::unique_ptr<Device> open_test_device(cpu::Isa isa, int threads,
                                                 Compute compute = Compute::automatic) {

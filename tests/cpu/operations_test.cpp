@@ -75,7 +75,8 @@ std::vector<double> rms_norm(std::vector<double> x, const RmsNorm& norm) {
 
 double activation(Activation kind, double gate, double up) {
   switch (kind) {
-    case Activation::silu: return gate / (1 + std::exp(-gate)) * up;
+    case Activation::silu:
+      return gate / (1 + std::exp(-gate)) * up;
     case Activation::gelu_tanh:
       return 0.5 * gate *
              (1 + std::tanh(std::sqrt(2 / M_PI) * (gate + 0.044715 * gate * gate * gate))) * up;
@@ -119,8 +120,8 @@ std::unique_ptr<Device> ready_device(cpu::Isa isa, int threads) {
   return device;
 }
 
-// Runs `body(device)` on every instruction set with one and with two threads; the returned floats must
-// have the same bits for both.
+// Runs `body(device)` on every instruction set with one and with two threads; the returned floats
+// must have the same bits for both.
 void on_every_device(const std::function<std::vector<float>(Device&)>& body) {
   for (const cpu::Isa isa : test::available_isas()) {
     INFO(test::device_name(isa));
@@ -148,8 +149,8 @@ TEST_CASE("embed gives scaled rows of the table and refuses unknown tokens") {
     const TestLinear table(device, 50, 72, false, random, true);
     const std::vector<std::int32_t> tokens = {0, 49, 7, 7, 33};
     std::vector<float> hidden(tokens.size() * 72, NAN);
-    test::require_ok(device.ops().embed(
-        device, {tokens, table.linear.weight.get(), 2.5f, hidden.data()}));
+    test::require_ok(
+        device.ops().embed(device, {tokens, table.linear.weight.get(), 2.5f, hidden.data()}));
     for (std::size_t i = 0; i < hidden.size(); ++i) {
       const auto at = static_cast<std::size_t>(tokens[i / 72]) * 72 + i % 72;
       CHECK(hidden[i] == 2.5f * table.weight[at]);
@@ -219,7 +220,8 @@ std::vector<float> attention_input(Device& device, const InputCase& c) {
   };
   std::vector<float> result = whole_and_single(kRows, compute);
 
-  const auto finish = [&](std::vector<double> x, int heads, const std::vector<float>& norm, int row) {
+  const auto finish = [&](std::vector<double> x, int heads, const std::vector<float>& norm,
+                          int row) {
     if (c.qk_norm == QkNorm::whole) x = rms_norm(x, {norm.data(), 1e-6f});
     for (int h = 0; h < heads; ++h) {
       std::vector<double> one(x.begin() + h * kSize, x.begin() + (h + 1) * kSize);
@@ -254,7 +256,8 @@ std::vector<float> attention_input(Device& device, const InputCase& c) {
     const int position = row < 25 ? row : 20 + row - 25;
     const PageId page = (row < 25 ? pages_a : pages_b)[static_cast<std::size_t>(position / 16)];
     for (int h = 0; h < kKvHeads; ++h) {
-      const std::byte* head = pool.kv().slab(page) + layout.head_bytes * static_cast<std::size_t>(h);
+      const std::byte* head =
+          pool.kv().slab(page) + layout.head_bytes * static_cast<std::size_t>(h);
       std::vector<float> block(kSize * attention::kKeyBlock), value(kSize);
       const cpu::RowKernels& kernels = cpu::row_kernels(cpu::Isa::scalar);
       kernels.read_keys(layout, head, 0, 16, block.data());
@@ -416,7 +419,7 @@ TEST_CASE("a mixture sends each row through its own experts") {
       MlpSpec mlp;
       mlp.ff = kInner;
       mlp.activation = Activation::swiglu_clamped;
-      mlp.mixture = {kExperts,     kChosen,    renormalise,  &router.linear,
+      mlp.mixture = {kExperts,     kChosen,    renormalise, &router.linear,
                      gates.data(), ups.data(), downs.data()};
       const std::vector<float> start = test::random_floats(kRows * kWidth, random);
       const std::vector<float> weight = test::random_floats(kWidth, random, 2);
@@ -480,13 +483,13 @@ TEST_CASE("equal router logits choose the lower expert, whatever their values") 
     for (TestLinear& linear : stored) experts.push_back({std::move(linear.linear.weight), nullptr});
     MlpSpec mlp;
     mlp.ff = 32;
-    mlp.mixture = {kExperts,       2, true, &router.linear, experts.data(), experts.data() + 4,
+    mlp.mixture = {kExperts,          2, true, &router.linear, experts.data(), experts.data() + 4,
                    experts.data() + 8};
     const std::vector<float> hidden(32, 0.0f);
     std::vector<float> inner(64), weights(2);
     std::vector<std::int32_t> chosen(2);
-    test::require_ok(device.ops().mlp_input(device, {1, 32, hidden.data(), {}, &mlp, inner.data(),
-                                                     chosen.data(), weights.data()}));
+    test::require_ok(device.ops().mlp_input(
+        device, {1, 32, hidden.data(), {}, &mlp, inner.data(), chosen.data(), weights.data()}));
     CHECK(chosen == std::vector<std::int32_t>{0, 1});
     CHECK(weights == std::vector<float>{0.5f, 0.5f});
     return weights;
@@ -521,8 +524,9 @@ TEST_CASE("head computes a block of the vocabulary, scaled and capped") {
       const auto compute = [&](int first, int count) {
         std::vector<float> logits(static_cast<std::size_t>(count * kVocabulary), NAN);
         for (const auto& [from, columns] : {std::pair(0, 128), {128, 128}, {256, 44}}) {
-          HeadArgs args{count, kWidth, input.data() + first * kWidth, &weight.linear,
-                        from,  columns, 1.5f, cap, logits.data()};
+          HeadArgs args{count,          kWidth, input.data() + first * kWidth,
+                        &weight.linear, from,   columns,
+                        1.5f,           cap,    logits.data()};
           test::require_ok(device.ops().head(device, args));
         }
         return logits;
@@ -577,7 +581,8 @@ TEST_CASE("copy_pages copies all layers of a group") {
     const std::vector<PageCopy> copies = {{0, 1, 3, 16}, {0, 0, 2, 5}};
     const KvLayer group = pool.kv();
     test::require_ok(device.ops().copy_pages(device, {copies, {&group, 1}, {&spec, 1}}));
-    CHECK(std::equal(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(2 * page), bytes));
+    CHECK(
+        std::equal(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(2 * page), bytes));
     CHECK(std::memcmp(bytes + 3 * page, before.data() + page, page) == 0);
     CHECK(std::memcmp(bytes + 2 * page, before.data(), page) == 0);
     const std::vector<PageCopy> wrong = {{1, 0, 1, 1}};

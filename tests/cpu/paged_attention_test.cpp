@@ -50,8 +50,8 @@ struct Run {
   cpu::Isa isa = cpu::Isa::scalar;
   int threads = 1;
   int page_size = 16;
-  int chunk = 0;          // rows of a sequence in one call; 0: all
-  bool together = true;   // all sequences in one call
+  int chunk = 0;         // rows of a sequence in one call; 0: all
+  bool together = true;  // all sequences in one call
 };
 
 WorkLimits limits_of(const TestCase& c) {
@@ -90,7 +90,8 @@ std::vector<PageId> without_pages_behind(std::vector<PageId> pages, int first_po
                                          int page_size) {
   if (window == 0) return pages;
   const int oldest = std::max(0, first_position - window + 1);
-  for (int page = 0; page < oldest / page_size; ++page) pages[static_cast<std::size_t>(page)] = kNoPage;
+  for (int page = 0; page < oldest / page_size; ++page)
+    pages[static_cast<std::size_t>(page)] = kNoPage;
   return pages;
 }
 
@@ -124,8 +125,8 @@ std::vector<float> run_attention(const TestCase& c, const Run& run) {
         pool.write(run.isa, tables.pages[s], written[s], &sequence.keys[at], &sequence.values[at]);
       }
       kept.push_back(without_pages_behind(tables.pages[s], position, c.window, run.page_size));
-      rows.push_back({row, count, position, kept.back().data(),
-                      static_cast<int>(kept.back().size())});
+      rows.push_back(
+          {row, count, position, kept.back().data(), static_cast<int>(kept.back().size())});
       query.insert(query.end(), sequence.query.begin() + done[s] * row_floats,
                    sequence.query.begin() + (done[s] + count) * row_floats);
       row += count;

@@ -36,8 +36,8 @@ TEST_CASE("activations follow their float64 formulas over the whole range") {
       const double u = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
       // Below -80 the exact value is as good as zero, and so must the result be.
       const auto note = [&](double& to, float got, double want) {
-        const double error = std::fabs(want) < 1e-30 ? std::fabs(got - want) * 1e10
-                                                     : relative_error(got, want);
+        const double error =
+            std::fabs(want) < 1e-30 ? std::fabs(got - want) * 1e10 : relative_error(got, want);
         if (!(error <= to)) to = error;
       };
       note(worst[0], silu[i], v / (1 + std::exp(-v)));

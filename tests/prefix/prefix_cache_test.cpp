@@ -10,7 +10,8 @@ using Tokens = std::vector<std::int32_t>;
 // A cache with pages of 4 tokens; texts are published as if a sequence had computed and left them.
 struct Fixture {
   explicit Fixture(int pages = 16, std::vector<int> windows = {0})
-      : groups(windows.size()), allocators(windows.size(), PageAllocator(pages)),
+      : groups(windows.size()),
+        allocators(windows.size(), PageAllocator(pages)),
         cache(4, std::move(windows), allocators) {}
 
   // Publishes the whole pages, then the tail; gives back the pages, the last first.
@@ -28,7 +29,8 @@ struct Fixture {
         }
         pages.push_back(page);
       }
-      const auto part = std::span(text).subspan(i * 4, std::min<std::size_t>(4, text.size() - i * 4));
+      const auto part =
+          std::span(text).subspan(i * 4, std::min<std::size_t>(4, text.size() - i * 4));
       if (part.size() == 4) {
         const CacheNode node = cache.publish(tip, keys[static_cast<int>(i)], part, pages);
         REQUIRE(node != kNoNode);
@@ -199,11 +201,13 @@ TEST_CASE("a parent is evicted after its children") {
 TEST_CASE("a page in use is not evicted, nor what it stands on") {
   Fixture f(8);
   const auto pages = f.leave("t", count_up(0, 12));
-  for (int i = 0; i < 2; ++i) REQUIRE(f.allocators[0].retain(pages[static_cast<std::size_t>(i)][0]));
+  for (int i = 0; i < 2; ++i)
+    REQUIRE(f.allocators[0].retain(pages[static_cast<std::size_t>(i)][0]));
   f.cache.clear();
   CHECK(f.found("t", count_up(0, 12)) == 8);
   CHECK(f.allocators[0].in_use_count() == 2);
-  for (int i = 1; i >= 0; --i) REQUIRE(f.allocators[0].release(pages[static_cast<std::size_t>(i)][0]));
+  for (int i = 1; i >= 0; --i)
+    REQUIRE(f.allocators[0].release(pages[static_cast<std::size_t>(i)][0]));
   f.cache.clear();
   CHECK(f.allocators[0].free_count() == 8);
   f.check();
@@ -232,8 +236,8 @@ TEST_CASE("a missing front page of a window does not matter behind it") {
   for (std::size_t i = 1; i < 4; ++i) REQUIRE(f.allocators[1].retain(pages[i][1]));
   REQUIRE(f.cache.evict(1));  // the only idle one: the first page
   CHECK(f.found("t", text) == 16);
-  CHECK(f.found("t", count_up(0, 8)) == 0);     // [3, 8) begins in the first page
-  CHECK(f.match("t", text, 9).tokens == 9);     // [4, 9)
+  CHECK(f.found("t", count_up(0, 8)) == 0);  // [3, 8) begins in the first page
+  CHECK(f.match("t", text, 9).tokens == 9);  // [4, 9)
   CHECK(f.match("t", text, 8).tokens == 0);
   for (std::size_t i = 3; i > 0; --i) REQUIRE(f.allocators[1].release(pages[i][1]));
   f.check();

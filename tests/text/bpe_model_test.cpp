@@ -117,6 +117,8 @@ TEST_CASE("characters without a token fall back to byte tokens") {
   CHECK(encode(BpeModel(vocabulary), "a\u20AC") == Ids{0, 5});
 }
 
-TEST_CASE("an empty word has no ids") { CHECK(encode(BpeModel(letters({"a"})), "").empty()); }
+TEST_CASE("an empty word has no ids") {
+  CHECK(encode(BpeModel(letters({"a"})), "").empty());
+}
 
 }  // namespace quire::text

@@ -9,10 +9,12 @@
 namespace quire::text {
 namespace {
 
-// Table 3-7 of the Unicode standard, looked up byte by byte: the length of the well-formed character
-// at the start, or 0.
+// Table 3-7 of the Unicode standard, looked up byte by byte: the length of the well-formed
+// character at the start, or 0.
 std::size_t well_formed(std::string_view s) {
-  const auto at = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
+  const auto at = [&](std::size_t i) {
+    return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u;
+  };
   const auto tail = [&](std::size_t i) { return at(i) >= 0x80 && at(i) <= 0xBF; };
   const auto in = [&](unsigned low, unsigned high) { return at(1) >= low && at(1) <= high; };
   const unsigned b = at(0);
@@ -80,7 +82,8 @@ TEST_CASE("overlong forms and surrogates are replaced part by part") {
   CHECK(replace_ill_formed("\xC0\x80") == "\uFFFD\uFFFD");
   CHECK(replace_ill_formed("\xED\xA0\x80") == "\uFFFD\uFFFD\uFFFD");
   CHECK(replace_ill_formed("\xF4\x90\x80\x80") == "\uFFFD\uFFFD\uFFFD\uFFFD");
-  CHECK(replace_ill_formed("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41") == "\uFFFD\uFFFD\uFFFD\uFFFD\x41");
+  CHECK(replace_ill_formed("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41") ==
+        "\uFFFD\uFFFD\uFFFD\uFFFD\x41");
   CHECK(replace_ill_formed("") == "");
 }
 
@@ -101,12 +104,14 @@ TEST_CASE("any split of the bytes gives the text of the whole") {
   const unsigned seed = std::random_device()();
   INFO("seed " << seed);
   std::mt19937 random(seed);
-  const std::string bytes("\x00\x41\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xC1\xC2\xDF\xE0\xE1\xED\xEF\xF0\xF1"
-                          "\xF4\xF5\xFF",
-                          22);
+  const std::string bytes(
+      "\x00\x41\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xC1\xC2\xDF\xE0\xE1\xED\xEF\xF0\xF1"
+      "\xF4\xF5\xFF",
+      22);
   for (int round = 0; round < 20000; ++round) {
     std::string whole;
-    for (int n = static_cast<int>(random() % 12); n > 0; --n) whole += bytes[random() % bytes.size()];
+    for (int n = static_cast<int>(random() % 12); n > 0; --n)
+      whole += bytes[random() % bytes.size()];
     const std::string expected = naive_replace(whole);
     REQUIRE(replace_ill_formed(whole) == expected);
     Utf8Stream stream;

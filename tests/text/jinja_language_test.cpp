@@ -13,8 +13,8 @@ struct Example {
 constexpr const char* kVariables =
     R"~({"t": "  Grüße, Wörld!  ", "l": [3, 1, 2], "d": {"b": 1, "a": [true, null, 1.5], "Ü": "x\"y"}, "n": null, "m": [{"role": "user", "n": 2}, {"role": "tool", "n": 1}, {"role": "user", "n": 3}], "s": "a,b,,c", "e": "", "h": "<b>&\"'"})~";
 
-// Expected texts: Jinja2 3.1.6 with trim_blocks, lstrip_blocks and loop controls, and Hugging Face's
-// tojson, rendered with kVariables.
+// Expected texts: Jinja2 3.1.6 with trim_blocks, lstrip_blocks and loop controls, and Hugging
+// Face's tojson, rendered with kVariables.
 const Example kExamples[] = {
     {R"~({{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 2 ** -1 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }})~",
      R"~(3 -4 2 3.5 1024 0.5 3.0 0.5)~"},
@@ -53,7 +53,10 @@ const Example kExamples[] = {
     {R"~({{ [1, 'a', none, true, 1.5, {'k': "it's"}] }} {{ (1,) }} {{ () }} {{ (1, 'b') }} {{ ['"', "'", "'\"", '\n\t\\'] }} {{ ['é', '\x07'] }})~",
      R"~([1, 'a', None, True, 1.5, {'k': "it's"}] (1,) () (1, 'b') ['"', "'", '\'"', '\n\t\\'] ['é', '\x07'])~"},
     {R"~({{ d | tojson }} {{ d | tojson(indent=2) }} {{ l | tojson(indent=4) }} {{ d | tojson(sort_keys=true) }} {{ d | tojson(ensure_ascii=true) }} {{ [] | tojson(indent=2) }} {{ {'a': []} | tojson(indent=1) }})~",
-     "{\"b\": 1, \"a\": [true, null, 1.5], \"Ü\": \"x\\\"y\"} {\n  \"b\": 1,\n  \"a\": [\n    true,\n    null,\n    1.5\n  ],\n  \"Ü\": \"x\\\"y\"\n} [\n    3,\n    1,\n    2\n] {\"a\": [true, null, 1.5], \"b\": 1, \"Ü\": \"x\\\"y\"} {\"b\": 1, \"a\": [true, null, 1.5], \"\\u00dc\": \"x\\\"y\"} [] {\n \"a\": []\n}"},
+     "{\"b\": 1, \"a\": [true, null, 1.5], \"Ü\": \"x\\\"y\"} {\n  \"b\": 1,\n  \"a\": [\n    "
+     "true,\n    null,\n    1.5\n  ],\n  \"Ü\": \"x\\\"y\"\n} [\n    3,\n    1,\n    2\n] {\"a\": "
+     "[true, null, 1.5], \"b\": 1, \"Ü\": \"x\\\"y\"} {\"b\": 1, \"a\": [true, null, 1.5], "
+     "\"\\u00dc\": \"x\\\"y\"} [] {\n \"a\": []\n}"},
     {R"~({{ d | tojson(separators=(',', ':')) }} {{ {'a': 1, 2: none, true: 1.0} | tojson }} {{ '</b>\x01\u2028🙂' | tojson }} {{ '🙂' | tojson(ensure_ascii=true) }} {{ (1, 2) | tojson }} {{ 1e16 | tojson }})~",
      R"~({"b":1,"a":[true,null,1.5],"Ü":"x\"y"} {"a": 1, "2": null, "true": 1.0} "</b>\u0001 🙂" "\ud83d\ude42" [1, 2] 1e+16)~"},
     {R"~({{ t | trim }}|{{ 'xax' | trim('x') }}|{{ l | join }}|{{ l | join('-') }}|{{ m | join(',', attribute='role') }}|{{ 'abc' | join('.') }})~",
@@ -64,8 +67,7 @@ const Example kExamples[] = {
      R"~(['user', 'tool', 'user'] ['?', '?', '?'] AB ['a', 'b', 'c'] [3, 1] [1, 2] [3, 2])~"},
     {R"~({{ m | selectattr('role', 'equalto', 'user') | map(attribute='n') | list }} {{ m | rejectattr('role', 'eq', 'user') | list }} {{ m | selectattr('n') | list | length }} {{ m | selectattr('zz', 'defined') | list }})~",
      R"~([2, 3] [{'role': 'tool', 'n': 1}] 3 [])~"},
-    {R"~({{ l | sort }} {{ l | sort(reverse=true) }} {{ ['b', 'A', 'a'] | sort }} {{ ['b', 'A', 'a'] | sort(case_sensitive=true) }} {{ m | sort(attribute='n') | map(attribute='n') | list }} {{ m | sort(attribute='role,n') | map(attribute='n') | list }})~",
-     R"~([1, 2, 3] [3, 2, 1] ['A', 'a', 'b'] ['A', 'a', 'b'] [1, 2, 3] [1, 2, 3])~"},
+    {R"~({{ l | sort }} {{ l | sort(reverse=true) }} {{ ['b', 'A', 'a'] | sort }} {{ ['b', 'A', 'a'] | sort(case_sensitive=true) }} {{ m | sort(attribute='n') | map(attribute='n') | list }} {{ m | sort(attribute='role,n') | map(attribute='n') | list }})~", R"~([1, 2, 3] [3, 2, 1] ['A', 'a', 'b'] ['A', 'a', 'b'] [1, 2, 3] [1, 2, 3])~"},
     {R"~({{ d | dictsort }} {{ {'b': 1, 'A': 2} | dictsort(true) }} {{ {'b': 1, 'a': 2} | dictsort(by='value') }} {{ {'b': 1, 'a': 2} | dictsort(reverse=true) }} {{ d | items | list | length }})~",
      R"~([('a', [True, None, 1.5]), ('b', 1), ('Ü', 'x"y')] [('A', 2), ('b', 1)] [('b', 1), ('a', 2)] [('b', 1), ('a', 2)] 3)~"},
     {R"~({{ ['a', 'A', 'b'] | unique | list }} {{ m | unique(attribute='role') | map(attribute='n') | list }} {{ l | sum }} {{ m | sum(attribute='n') }} {{ l | min }} {{ l | max }} {{ l | reverse | list }} {{ 'abc' | reverse }})~",
@@ -96,8 +98,7 @@ const Example kExamples[] = {
      R"~(3/2 2/2 emptynone)~"},
     {R"~({% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% if x == 2 %}{% break %}{% endif %}{% endfor %})~",
      R"~(32)~"},
-    {R"~({% for a, b in [(1, 2), (3, 4)] %}{{ a }}{{ b }}{% endfor %}{% for (a, b), c in [((1, 2), 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}{% for c in 'añb' %}{{ c }}.{% endfor %}{% for k in d %}{{ k }}{% endfor %})~",
-     R"~(1234123a.ñ.b.baÜ)~"},
+    {R"~({% for a, b in [(1, 2), (3, 4)] %}{{ a }}{{ b }}{% endfor %}{% for (a, b), c in [((1, 2), 3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}{% for c in 'añb' %}{{ c }}.{% endfor %}{% for k in d %}{{ k }}{% endfor %})~", R"~(1234123a.ñ.b.baÜ)~"},
     {R"~({% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = 2 %}{{ x }}{% endfor %}{{ x }}{% set a, b = 1, 2 %}{{ a }}{{ b }}{% if true %}{% set x = 9 %}{% endif %}{{ x }})~",
      R"~(12121129)~"},
     {R"~({% set ns = namespace(n=0, l=[]) %}{% for i in l %}{% set ns.n = ns.n + i %}{% set ns.l = ns.l + [i] %}{% endfor %}{{ ns.n }} {{ ns.l }} {% set ns.z = ns %}{{ ns.z.z.n }})~",
@@ -126,42 +127,24 @@ const Example kExamples[] = {
      R"~(None true True False True [1] [2, 1] ['z', 'y'])~"},
     {R"~({{ 'abc'['upper']() }} {{ {'items': 5}.items is callable }} {{ {'items': 5}['items'] }} {{ {'get': 1}.get('get') }})~",
      R"~(ABC True 5 1)~"},
-    {"a\n  {% if true %}\n  b\n  {% endif %}\nc\n",
-     "a\n  b\nc"},
-    {R"~(a  {%- if true -%}  b  {%- endif %}  c)~",
-     R"~(ab  c)~"},
-    {"  {%+ if true %}x{% endif +%}\ny",
-     "  x\ny"},
-    {"{# c #}\nx {# y #}\nz",
-     R"~(x z)~"},
-    {"  {# c #}\nx",
-     R"~(x)~"},
-    {"x\n\n",
-     "x\n"},
-    {"{{ 1 }}\n{{ 2 }}\n",
-     "1\n2"},
-    {"{% set x = 1 %}\n\n  {{ x }}",
-     "\n  1"},
-    {"a\r\nb\rc\r\n",
-     "a\nb\nc"},
-    {"a {%- set x = 1 +%}\n b",
-     "a\n b"},
-    {"{%- if true %}\n\n x{% endif -%}\n\n y",
-     "\n xy"},
-    {"\t {% if 1 %}q{% endif %} \t{% if 1 %}r{% endif %}",
-     "q \tr"},
-    {"{% for i in [1,2] %}\n  {{ i }}\n{% endfor %}\nend",
-     "  1\n  2\nend"},
-    {"{% raw %}\n x{% endraw %}\n y",
-     "\n x y"},
-    {"  {%- raw -%} \n z {%- endraw %}\nw",
-     R"~(zw)~"},
-    {R"~({{ '}}' }}{{ "%}" }}{# {{ #})~",
-     R"~(}}%})~"},
-    {"  {{ 1 -}}  \n x",
-     R"~(  1x)~"},
-    {R"~(é  {% if 1 %}  ü{% endif %})~",
-     R"~(é    ü)~"},
+    {"a\n  {% if true %}\n  b\n  {% endif %}\nc\n", "a\n  b\nc"},
+    {R"~(a  {%- if true -%}  b  {%- endif %}  c)~", R"~(ab  c)~"},
+    {"  {%+ if true %}x{% endif +%}\ny", "  x\ny"},
+    {"{# c #}\nx {# y #}\nz", R"~(x z)~"},
+    {"  {# c #}\nx", R"~(x)~"},
+    {"x\n\n", "x\n"},
+    {"{{ 1 }}\n{{ 2 }}\n", "1\n2"},
+    {"{% set x = 1 %}\n\n  {{ x }}", "\n  1"},
+    {"a\r\nb\rc\r\n", "a\nb\nc"},
+    {"a {%- set x = 1 +%}\n b", "a\n b"},
+    {"{%- if true %}\n\n x{% endif -%}\n\n y", "\n xy"},
+    {"\t {% if 1 %}q{% endif %} \t{% if 1 %}r{% endif %}", "q \tr"},
+    {"{% for i in [1,2] %}\n  {{ i }}\n{% endfor %}\nend", "  1\n  2\nend"},
+    {"{% raw %}\n x{% endraw %}\n y", "\n x y"},
+    {"  {%- raw -%} \n z {%- endraw %}\nw", R"~(zw)~"},
+    {R"~({{ '}}' }}{{ "%}" }}{# {{ #})~", R"~(}}%})~"},
+    {"  {{ 1 -}}  \n x", R"~(  1x)~"},
+    {R"~(é  {% if 1 %}  ü{% endif %})~", R"~(é    ü)~"},
 };
 
 }  // namespace
@@ -176,8 +159,8 @@ TEST_CASE("the language is Jinja2's") {
 }
 
 TEST_CASE("generation blocks render their body") {
-  CHECK(render_text("a{% generation %}b{% set x = 1 %}{% endgeneration %}{{ x }}c", Json(JsonObject{})) ==
-        "abc");
+  CHECK(render_text("a{% generation %}b{% set x = 1 %}{% endgeneration %}{{ x }}c",
+                    Json(JsonObject{})) == "abc");
 }
 
 TEST_CASE("strftime_now writes the time it is given, in UTC") {
@@ -190,7 +173,8 @@ TEST_CASE("strftime_now writes the time it is given, in UTC") {
   CHECK(at(kGoldenNow, "%d %b %Y") == "09 Mar 2025");
   CHECK(at(kGoldenNow, "%Y-%m-%d %H:%M:%S %A %B %a %j %y %I %p") ==
         "2025-03-09 08:05:07 Sunday March Sun 068 25 08 AM");
-  CHECK(at(kGoldenNow, "%-d/%-m %e %F %T %% %w %u %U %W") == "9/3  9 2025-03-09 08:05:07 % 0 7 10 09");
+  CHECK(at(kGoldenNow, "%-d/%-m %e %F %T %% %w %u %U %W") ==
+        "9/3  9 2025-03-09 08:05:07 % 0 7 10 09");
   CHECK(at(951782400, "%F %j") == "2000-02-29 060");  // the leap day of a century
   CHECK(at(-1, "%F %T %a") == "1969-12-31 23:59:59 Wed");
   CHECK(at(253402300799, "%F") == "9999-12-31");

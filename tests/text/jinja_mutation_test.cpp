@@ -29,21 +29,35 @@ std::vector<std::string> real_templates() {
   return sources;
 }
 
-const std::string kPieces[] = {"{%", "%}", "{{", "}}", "{#", "#}", "-", "(", ")", "[", "]", "'", "\"", "|",
-                               "~", "*", "**", "not ", " in ", " if ", " else ", "\\", "\xF0\x9F", ":", "::-1",
-                               "9999999999", "range(", "loop", " is ", ".", ",", "\n", "{% endif %}",
-                               "{% endfor %}", "{% break %}", "| tojson", "|sort", "|map(", "%s", "namespace("};
+const std::string kPieces[] = {
+    "{%",       "%}",       "{{",    "}}",   "{#",          "#}",           "-",
+    "(",        ")",        "[",     "]",    "'",           "\"",           "|",
+    "~",        "*",        "**",    "not ", " in ",        " if ",         " else ",
+    "\\",       "\xF0\x9F", ":",     "::-1", "9999999999",  "range(",       "loop",
+    " is ",     ".",        ",",     "\n",   "{% endif %}", "{% endfor %}", "{% break %}",
+    "| tojson", "|sort",    "|map(", "%s",   "namespace("};
 
 void mutate(std::string& text, std::mt19937_64& random) {
   auto below = [&](std::size_t bound) { return random() % bound; };
   for (std::size_t edits = 1 + below(6); edits > 0 && !text.empty(); --edits) {
-    std::size_t at = below(text.size()), length = below(std::min<std::size_t>(text.size() - at, 40) + 1);
+    std::size_t at = below(text.size()),
+                length = below(std::min<std::size_t>(text.size() - at, 40) + 1);
     switch (below(5)) {
-      case 0: text[at] = static_cast<char>(random()); break;
-      case 1: text.erase(at, length); break;
-      case 2: text.insert(at, kPieces[below(std::size(kPieces))]); break;
-      case 3: text.insert(below(text.size()), text.substr(at, length)); break;
-      default: text.replace(at, 1, kPieces[below(std::size(kPieces))]); break;
+      case 0:
+        text[at] = static_cast<char>(random());
+        break;
+      case 1:
+        text.erase(at, length);
+        break;
+      case 2:
+        text.insert(at, kPieces[below(std::size(kPieces))]);
+        break;
+      case 3:
+        text.insert(below(text.size()), text.substr(at, length));
+        break;
+      default:
+        text.replace(at, 1, kPieces[below(std::size(kPieces))]);
+        break;
     }
   }
 }

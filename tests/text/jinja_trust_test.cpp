@@ -26,7 +26,8 @@ TEST_CASE("the origin of every character survives string operations") {
   CHECK(trust_of("{{ 'a' + u + 'b' }}{{ 'c' ~ u }}") == "a‹Ab<x>›bc‹Ab<x>›");
   CHECK(trust_of("{{ (u ~ ' t ')[3:] | trim }}") == "‹x>› t");
   CHECK(trust_of("{{ ('t' + u)[:2] }}{{ u[0] }}{{ u[::-1] }}") == "t‹AA>x<bA›");
-  CHECK(trust_of("{{ u | upper }}{{ ('t' ~ u) | lower }}{{ u | title }}") == "‹AB<X>›t‹ab<x>Ab<X>›");
+  CHECK(trust_of("{{ u | upper }}{{ ('t' ~ u) | lower }}{{ u | title }}") ==
+        "‹AB<X>›t‹ab<x>Ab<X>›");
   CHECK(trust_of("{{ u.replace('<', '[') }}") == "‹Ab›[‹x>›");
   CHECK(trust_of("{{ 'a-b'.replace('-', u) }}") == "a‹Ab<x>›b");
   CHECK(trust_of("{{ ('t<' ~ u).split('<') | join('|') }}") == "t|‹Ab›|‹x>›");
@@ -35,7 +36,8 @@ TEST_CASE("the origin of every character survives string operations") {
   CHECK(trust_of("{% set x %}t{{ u }}{% endset %}{{ x }}") == "t‹Ab<x>›");
   CHECK(trust_of("{% macro f(v) %}[{{ v }}]{% endmacro %}{{ f(u) }}") == "[‹Ab<x>›]");
   CHECK(trust_of("{% filter upper %}t{{ u }}{% endfilter %}") == "T‹AB<X>›");
-  CHECK(trust_of("{% set ns = namespace(v='t') %}{% set ns.v = ns.v ~ u %}{{ ns.v }}") == "t‹Ab<x>›");
+  CHECK(trust_of("{% set ns = namespace(v='t') %}{% set ns.v = ns.v ~ u %}{{ ns.v }}") ==
+        "t‹Ab<x>›");
   CHECK(trust_of("{% for c in u %}{{ c }}.{% endfor %}") == "‹A›.‹b›.‹<›.‹x›.‹>›.");
   CHECK(trust_of("{% for k in d %}{{ k }}={{ d[k] }}{% endfor %}") == "‹k›=‹v›");
   CHECK(trust_of("{{ u | e }}{{ u | replace('x', 'y') }}") == "‹Ab&lt;x&gt;Ab<›y‹>›");
@@ -58,7 +60,8 @@ TEST_CASE("only top-level strings that end in _token count as template text") {
                             {"m", Json(JsonObject{{"bos_token", Json("<s>")}})},
                             {"x_token", Json(JsonArray{Json("y")})},
                             {"role", Json("system")}});
-  auto parsed = text::ChatTemplate::parse("{{ eos_token }}{{ m.bos_token }}{{ x_token[0] }}{{ role }}");
+  auto parsed =
+      text::ChatTemplate::parse("{{ eos_token }}{{ m.bos_token }}{{ x_token[0] }}{{ role }}");
   REQUIRE(parsed.ok());
   auto rendered = parsed->render(variables, kGoldenNow);
   REQUIRE(rendered.ok());

@@ -59,7 +59,8 @@ TEST_CASE("a stop that spans tokens ends the text before it") {
 
 TEST_CASE("of two stops of different length the earliest match wins") {
   CHECK(run({" world now", "wor"}, {"hello", " wor", "ld"}) == Ending{"hello ", "wor"});
-  CHECK(run({" world now", "wor"}, {"hello", " wor", "ld", " now"}) == Ending{"hello", " world now"});
+  CHECK(run({" world now", "wor"}, {"hello", " wor", "ld", " now"}) ==
+        Ending{"hello", " world now"});
   CHECK(run({"abc", "ab"}, {"xabc"}) == Ending{"x", "ab"});
 }
 

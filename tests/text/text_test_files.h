@@ -72,8 +72,9 @@ inline std::unique_ptr<TextTokenizer> open_tokenizer(const std::string& path) {
 }
 
 inline std::string real_model(const std::string& file) {
-  return folder_from_environment("QUIRE_MODELS", "SmolLM2-135M-Instruct.Q4_1.gguf and "
-                                                 "gemma-3-270m-q4_k_m.gguf") +
+  return folder_from_environment("QUIRE_MODELS",
+                                 "SmolLM2-135M-Instruct.Q4_1.gguf and "
+                                 "gemma-3-270m-q4_k_m.gguf") +
          "/" + file;
 }
 

@@ -30,12 +30,14 @@ std::string case_text(const Json& entry) {
 std::string sha256_of(const std::vector<std::int32_t>& ids) {
   const Digest digest = Sha256().update(std::as_bytes(std::span(ids))).finish();
   std::string hex;
-  for (const auto byte : digest) hex += "0123456789abcdef"[byte >> 4], hex += "0123456789abcdef"[byte & 15];
+  for (const auto byte : digest)
+    hex += "0123456789abcdef"[byte >> 4], hex += "0123456789abcdef"[byte & 15];
   return hex;
 }
 
 void check_cases(const TextTokenizer& tokenizer, const std::string& name, std::size_t count) {
-  const auto cases = read_json_lines(std::string(QUIRE_TEST_DATA) + "/tokenizer/" + name + ".jsonl");
+  const auto cases =
+      read_json_lines(std::string(QUIRE_TEST_DATA) + "/tokenizer/" + name + ".jsonl");
   CHECK(cases.size() == count);
   for (const Json& entry : cases) {
     INFO(*entry.find("id")->string());

@@ -287,7 +287,8 @@ TEST_CASE("unknown steps are errors that name them and list the known") {
   const auto split = pre_tokenizer(R"({"type": "UnicodeScripts"})");
   CHECK(split.status().code() == StatusCode::unsupported);
   CHECK(split.status().message() ==
-        "tokenizer.json: pre_tokenizer \"UnicodeScripts\" is not one of: ByteLevel, Digits, Metaspace, "
+        "tokenizer.json: pre_tokenizer \"UnicodeScripts\" is not one of: ByteLevel, Digits, "
+        "Metaspace, "
         "Punctuation, Sequence, Split, Whitespace, WhitespaceSplit");
   CHECK(normalizer(R"({"type": "Lowercase"})").status().message() ==
         "tokenizer.json: normalizer \"Lowercase\" is not one of: NFC, NFD, NFKC, NFKD, Prepend, "

@@ -73,28 +73,27 @@ Json llama_tokenizer() {
     vocab.emplace_back(piece, static_cast<std::int64_t>(vocab.size()));
   }
   JsonArray merges;
-  for (const char* merge : {"\u2581 h", "e l", "\u2581h el", "l o", "\u2581hel lo", "\u2581 w",
-                            "\u2581 \u2581"}) {
+  for (const char* merge :
+       {"\u2581 h", "e l", "\u2581h el", "l o", "\u2581hel lo", "\u2581 w", "\u2581 \u2581"}) {
     merges.emplace_back(merge);
   }
   JsonArray added;
   added.emplace_back(added_token(0, "<unk>", true, {}));
   added.emplace_back(added_token(1, "<s>", true, {}));
   added.emplace_back(added_token(2, "</s>", true, {}));
-  JsonObject model = {{"type", "BPE"},         {"unk_token", "<unk>"},
-                      {"fuse_unk", true},      {"byte_fallback", true},
-                      {"vocab", std::move(vocab)}, {"merges", std::move(merges)}};
-  return JsonObject{
-      {"added_tokens", std::move(added)},
-      {"normalizer", parsed(R"({"type": "Sequence", "normalizers": [
+  JsonObject model = {
+      {"type", "BPE"},         {"unk_token", "<unk>"},      {"fuse_unk", true},
+      {"byte_fallback", true}, {"vocab", std::move(vocab)}, {"merges", std::move(merges)}};
+  return JsonObject{{"added_tokens", std::move(added)},
+                    {"normalizer", parsed(R"({"type": "Sequence", "normalizers": [
           {"type": "Prepend", "prepend": "\u2581"},
           {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]})")},
-      {"pre_tokenizer", nullptr},
-      {"decoder", parsed(R"({"type": "Sequence", "decoders": [
+                    {"pre_tokenizer", nullptr},
+                    {"decoder", parsed(R"({"type": "Sequence", "decoders": [
           {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
           {"type": "ByteFallback"}, {"type": "Fuse"},
           {"type": "Strip", "content": " ", "start": 1, "stop": 0}]})")},
-      {"model", std::move(model)}};
+                    {"model", std::move(model)}};
 }
 
 VocabularyTokenizer make(const Json& json) {
@@ -104,7 +103,9 @@ VocabularyTokenizer make(const Json& json) {
   return VocabularyTokenizer(std::move(*parts));
 }
 
-StatusCode code_of(const Json& json) { return tokenizer_from_json(json, "tokenizer.json").status().code(); }
+StatusCode code_of(const Json& json) {
+  return tokenizer_from_json(json, "tokenizer.json").status().code();
+}
 
 using Ids = std::vector<std::int32_t>;
 
@@ -117,7 +118,9 @@ TEST_CASE("added tokens match as their flags say") {
       {"a \n<mask>", {97, 257}},
       {"<user> \n hi", {258, 104, 105}},
       {"<user>", {258}},
-      {"word words word_ (word) word1 \u00E9word", {259, 32, 119, 111, 114, 100, 115, 32, 119, 111, 114, 100, 95, 32, 40, 259, 41, 32, 119, 111, 114, 100, 49, 32, 195, 169, 119, 111, 114, 100}},
+      {"word words word_ (word) word1 \u00E9word",
+       {259, 32, 119, 111, 114, 100, 115, 32, 119, 111, 114, 100, 95,  32,  40,
+        259, 41, 32,  119, 111, 114, 100, 49, 32,  195, 169, 119, 111, 114, 100}},
       {"<s>x<s>y", {256, 120, 256, 121}},
       {"caf\u00E9 cafe\u0301", {261, 32, 261}},
       {"il\u00D6veyou", {262}},
@@ -169,6 +172,16 @@ TEST_CASE("BPE over characters with byte fallback and a prefix space") {
   }
 }
 
+TEST_CASE("plain text never becomes a special token, even where merges make it") {
+  Json json =
+      JsonObject{{"added_tokens", parsed(R"([{"id": 3, "content": "ab", "special": true}])")},
+                 {"model", parsed(R"({"type": "BPE", "ignore_merges": true, "merges": ["a b"],
+                           "vocab": {"a": 1, "b": 2, "ab": 3}})")}};
+  const auto tokenizer = make(json);
+  CHECK(encode(tokenizer, "ab") == Ids{1, 2});
+  CHECK(encode(tokenizer, "ab", true) == Ids{3});
+}
+
 TEST_CASE("a tokenizer.json that breaks its format is an error") {
   Json json = byte_level_tokenizer();
   json.set("model", parsed(R"({"type": "Unigram", "vocab": []})"));
@@ -185,7 +198,8 @@ TEST_CASE("a tokenizer.json that breaks its format is an error") {
   CHECK(code_of(json) == StatusCode::malformed);
   json.set("model", parsed(R"({"type": "BPE", "vocab": {"a": 0}, "merges": [["a", 1]]})"));
   CHECK(code_of(json) == StatusCode::malformed);
-  json.set("model", parsed(R"({"type": "BPE", "vocab": {}, "merges": [], "end_of_word_suffix": "_"})"));
+  json.set("model",
+           parsed(R"({"type": "BPE", "vocab": {}, "merges": [], "end_of_word_suffix": "_"})"));
   CHECK(code_of(json) == StatusCode::unsupported);
   json.set("model", parsed(R"({"type": "BPE", "vocab": {"a": 0}, "merges": []})"));
   json.set("added_tokens", parsed(R"([{"id": 300000, "content": "x"}])"));

@@ -28,12 +28,13 @@ std::vector<Piece> pieces() {
     out.push_back({spelled, 0, 6});
   }
   float score = -1;
-  for (const char* text : {"\u2581h", "el", "\u2581hel", "lo", "\u2581hello", "\u2581w",
-                           "\u2581\u2581", "hello"}) {
+  for (const char* text :
+       {"\u2581h", "el", "\u2581hel", "lo", "\u2581hello", "\u2581w", "\u2581\u2581", "hello"}) {
     out.push_back({text, score--, 1});
   }
   score = -20;
-  for (const char* text : {"\u2581", "h", "e", "l", "o", "w", "\n"}) out.push_back({text, score--, 1});
+  for (const char* text : {"\u2581", "h", "e", "l", "o", "w", "\n"})
+    out.push_back({text, score--, 1});
   out.push_back({"<b>", 0, 4});
   return out;
 }
@@ -56,7 +57,8 @@ std::string model_proto(const Flags& flags) {
   return proto.take();
 }
 
-std::unique_ptr<TextTokenizer> from_folder(const std::string& proto, const std::string& config = "{}") {
+std::unique_ptr<TextTokenizer> from_folder(const std::string& proto,
+                                           const std::string& config = "{}") {
   TemporaryFolder folder;
   folder.write("config.json", "{}");
   folder.write("tokenizer.model", proto);
@@ -136,8 +138,7 @@ TEST_CASE("tokenizer.model and a GGUF of its pieces give the reference's ids") {
 TEST_CASE("a tokenizer.model may be a unigram model or remove spaces") {
   const auto unigram = from_folder(model_proto({.model_type = 1}));
   CHECK(encode(*unigram, " hello") == Ids{265, 266});
-  CHECK(encode(*unigram, "he <b>hello</b>") ==
-        Ids{259, 269, 267, 274, 266, 63, 50, 101, 65});
+  CHECK(encode(*unigram, "he <b>hello</b>") == Ids{259, 269, 267, 274, 266, 63, 50, 101, 65});
   const auto removing = from_folder(model_proto({.removes_spaces = true}));
   CHECK(encode(*removing, "  hello  w ") == Ids{263, 264});
 }
@@ -240,18 +241,19 @@ TEST_CASE("a normaliser map that points out of bounds is refused") {
     std::memcpy(map.data(), &size, 4);
     std::memcpy(map.data() + 4, units.data(), size);
     map += texts;
-    return code_of(ProtoBuilder().piece("<unk>", 0, 2).bytes(3, ProtoBuilder().bytes(2, map).take()).take());
+    return code_of(
+        ProtoBuilder().piece("<unk>", 0, 2).bytes(3, ProtoBuilder().bytes(2, map).take()).take());
   };
   const std::string_view texts("x\0", 2);
   std::vector<std::uint32_t> units(256, 0);
   CHECK(with_map(units, texts) == StatusCode::ok);
-  CHECK(with_map(units, "x") == StatusCode::malformed);                  // no end
+  CHECK(with_map(units, "x") == StatusCode::malformed);  // no end
   CHECK(with_map({units.begin(), units.begin() + 100}, texts) == StatusCode::malformed);
-  units[0] = 300u << 10;                                                  // children at 300
+  units[0] = 300u << 10;  // children at 300
   CHECK(with_map(units, texts) == StatusCode::malformed);
-  units[0] = 1u << 31;                                                    // a leaf as the root
+  units[0] = 1u << 31;  // a leaf as the root
   CHECK(with_map(units, texts) == StatusCode::malformed);
-  units[0] = (1u << 10) | (1u << 8);                                      // a value at unit 1
+  units[0] = (1u << 10) | (1u << 8);  // a value at unit 1
   units[1] = (1u << 31) | 1;
   CHECK(with_map(units, texts) == StatusCode::ok);
   units[1] = (1u << 31) | 2;

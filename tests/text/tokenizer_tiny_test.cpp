@@ -4,7 +4,8 @@
 namespace quire::text {
 
 TEST_CASE("tiny models encode as the reference, from GGUF and from a folder") {
-  const std::string folder = std::string(QUIRE_TEST_DATA) + "/tiny/" + GENERATE("llama", "gemma3", "gpt_oss");
+  const std::string folder =
+      std::string(QUIRE_TEST_DATA) + "/tiny/" + GENERATE("llama", "gemma3", "gpt_oss");
   const Json expected = read_json(folder + "/expected.json");
   for (const std::string& path : {folder, folder + "/model.gguf"}) {
     INFO(path);
@@ -30,7 +31,8 @@ TEST_CASE("tiny models encode as the reference, from GGUF and from a folder") {
 }
 
 TEST_CASE("a model without a tokenizer takes ids only") {
-  const auto tokenizer = open_tokenizer(std::string(QUIRE_TEST_DATA) + "/tiny/quant/model-F16.gguf");
+  const auto tokenizer =
+      open_tokenizer(std::string(QUIRE_TEST_DATA) + "/tiny/quant/model-F16.gguf");
   CHECK(tokenizer->vocabulary_size() == 96);
   const auto ids = tokenizer->encode("a", false);
   CHECK(ids.status().code() == StatusCode::unsupported);

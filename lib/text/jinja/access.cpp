@@ -67,8 +67,8 @@ void refuse_undefined(const Value& object) {
 }
 
 Value missing(Runtime& runtime, const Value& object, std::string_view name) {
-  return runtime.undefined(fmt::format("'{} object' has no attribute '{}'", type_name(object),
-                                       name.substr(0, 200)));
+  return runtime.undefined(
+      fmt::format("'{} object' has no attribute '{}'", type_name(object), name.substr(0, 200)));
 }
 
 }  // namespace
@@ -90,8 +90,9 @@ Value item(Runtime& runtime, const Value& object, const Value& key) {
     return missing(runtime, object, name->view());
   }
   auto index = as_integer(key);
-  return runtime.undefined(index ? fmt::format("{} object has no element {}", type_name(object), *index)
-                                 : fmt::format("{} object has no such element", type_name(object)));
+  return runtime.undefined(
+      index ? fmt::format("{} object has no element {}", type_name(object), *index)
+            : fmt::format("{} object has no such element", type_name(object)));
 }
 
 Value attribute_path(Runtime& runtime, const Value& object, const Value& path) {
@@ -104,7 +105,8 @@ Value attribute_path(Runtime& runtime, const Value& object, const Value& path) {
     std::string_view part = rest.substr(0, dot);
     std::int64_t index = 0;
     auto parsed = std::from_chars(part.data(), part.data() + part.size(), index);
-    bool number = !part.empty() && parsed.ec == std::errc() && parsed.ptr == part.data() + part.size();
+    bool number =
+        !part.empty() && parsed.ec == std::errc() && parsed.ptr == part.data() + part.size();
     current = number ? item(runtime, current, index)
                      : item(runtime, current, runtime.text(std::string(part)));
     if (dot == rest.npos) return current;

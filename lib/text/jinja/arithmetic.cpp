@@ -10,13 +10,20 @@ namespace {
 
 const char* symbol_of(BinaryOperator operation) {
   switch (operation) {
-    case BinaryOperator::add: return "+";
-    case BinaryOperator::subtract: return "-";
-    case BinaryOperator::multiply: return "*";
-    case BinaryOperator::divide: return "/";
-    case BinaryOperator::floor_divide: return "//";
-    case BinaryOperator::modulo: return "%";
-    case BinaryOperator::power: return "** or pow()";
+    case BinaryOperator::add:
+      return "+";
+    case BinaryOperator::subtract:
+      return "-";
+    case BinaryOperator::multiply:
+      return "*";
+    case BinaryOperator::divide:
+      return "/";
+    case BinaryOperator::floor_divide:
+      return "//";
+    case BinaryOperator::modulo:
+      return "%";
+    case BinaryOperator::power:
+      return "** or pow()";
   }
   return "?";
 }
@@ -55,28 +62,36 @@ Value power(std::int64_t base, std::int64_t exponent) {
 
 Value integers(BinaryOperator operation, std::int64_t a, std::int64_t b) {
   switch (operation) {
-    case BinaryOperator::add: return require_fit(checked_add<std::int64_t>(a, b));
+    case BinaryOperator::add:
+      return require_fit(checked_add<std::int64_t>(a, b));
     case BinaryOperator::subtract: {
       std::int64_t result;
       if (__builtin_sub_overflow(a, b, &result)) return require_fit(std::nullopt);
       return result;
     }
-    case BinaryOperator::multiply: return require_fit(checked_multiply<std::int64_t>(a, b));
+    case BinaryOperator::multiply:
+      return require_fit(checked_multiply<std::int64_t>(a, b));
     case BinaryOperator::divide:
       if (b == 0) fail_value("division by zero");
       return static_cast<double>(a) / static_cast<double>(b);
-    case BinaryOperator::floor_divide: return floor_divide(a, b);
-    case BinaryOperator::modulo: return modulo(a, b);
-    case BinaryOperator::power: return power(a, b);
+    case BinaryOperator::floor_divide:
+      return floor_divide(a, b);
+    case BinaryOperator::modulo:
+      return modulo(a, b);
+    case BinaryOperator::power:
+      return power(a, b);
   }
   return {};
 }
 
 Value reals(BinaryOperator operation, double a, double b) {
   switch (operation) {
-    case BinaryOperator::add: return a + b;
-    case BinaryOperator::subtract: return a - b;
-    case BinaryOperator::multiply: return a * b;
+    case BinaryOperator::add:
+      return a + b;
+    case BinaryOperator::subtract:
+      return a - b;
+    case BinaryOperator::multiply:
+      return a * b;
     case BinaryOperator::divide:
     case BinaryOperator::floor_divide:
       if (b == 0) fail_value("float division by zero");
@@ -86,7 +101,8 @@ Value reals(BinaryOperator operation, double a, double b) {
       double rest = std::fmod(a, b);
       return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
     }
-    case BinaryOperator::power: return std::pow(a, b);
+    case BinaryOperator::power:
+      return std::pow(a, b);
   }
   return {};
 }

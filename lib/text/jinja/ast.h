@@ -14,26 +14,26 @@
 namespace quire::text::jinja {
 
 enum class ExpressionKind {
-  constant,     // index: into Program::constants
-  name,         // index: into Program::names
-  tuple,        // children: the elements
-  list,         // children: the elements
-  dict,         // children: key, value, key, value, ...
-  attribute,    // children: the object; text: the name
-  item,         // children: the object, the key
-  slice,        // children: the object, start, stop, step (each may be null)
-  call,         // children: the callee, then the arguments
-  filter,       // children: the input (null in a filter block), then the arguments; text: its name
-  test,         // children: the input, then the arguments; text: its name
-  negation,     // not
-  minus,        // unary
-  plus,         // unary
-  binary,       // operation
-  concat,       // ~ of all children
-  comparison,   // children[0] comparisons[0] children[1] comparisons[1] ...
-  all_of,       // and
-  any_of,       // or
-  conditional   // children: the value, the condition, the other value (may be null)
+  constant,    // index: into Program::constants
+  name,        // index: into Program::names
+  tuple,       // children: the elements
+  list,        // children: the elements
+  dict,        // children: key, value, key, value, ...
+  attribute,   // children: the object; text: the name
+  item,        // children: the object, the key
+  slice,       // children: the object, start, stop, step (each may be null)
+  call,        // children: the callee, then the arguments
+  filter,      // children: the input (null in a filter block), then the arguments; text: its name
+  test,        // children: the input, then the arguments; text: its name
+  negation,    // not
+  minus,       // unary
+  plus,        // unary
+  binary,      // operation
+  concat,      // ~ of all children
+  comparison,  // children[0] comparisons[0] children[1] comparisons[1] ...
+  all_of,      // and
+  any_of,      // or
+  conditional  // children: the value, the condition, the other value (may be null)
 };
 
 enum class Comparison { equal, not_equal, less, less_equal, greater, greater_equal, in, not_in };

@@ -19,7 +19,9 @@ std::optional<double> as_real(const Value& value) {
   return std::nullopt;
 }
 
-bool is_number(const Value& value) { return as_real(value).has_value(); }
+bool is_number(const Value& value) {
+  return as_real(value).has_value();
+}
 
 bool truth(const Value& value) {
   if (value.is_none() || value.is_undefined()) return false;
@@ -57,7 +59,9 @@ bool same_pointer(const Value& a, const Value& b) {
   return a.pointer<T>() && a.pointer<T>() == b.pointer<T>();
 }
 
-int three_way(auto a, auto b) { return a < b ? -1 : b < a ? 1 : 0; }
+int three_way(auto a, auto b) {
+  return a < b ? -1 : b < a ? 1 : 0;
+}
 
 }  // namespace
 

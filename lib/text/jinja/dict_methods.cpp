@@ -57,7 +57,8 @@ Value count_in_list(Runtime& runtime, const Value& self, Arguments& arguments) {
 Value index_in_list(Runtime& runtime, const Value& self, Arguments& arguments) {
   const Values& items = self.list()->items;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    if (equal(runtime, items[i], arguments.require(0, "value"))) return static_cast<std::int64_t>(i);
+    if (equal(runtime, items[i], arguments.require(0, "value")))
+      return static_cast<std::int64_t>(i);
   }
   fail_value("the value is not in the list");
 }

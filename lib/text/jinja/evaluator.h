@@ -16,7 +16,8 @@ class Evaluator {
  public:
   Evaluator(const Program& program, Runtime& runtime);
 
-  void define(std::string_view name, Value value);  // a global; ignored if the program never names it
+  void define(std::string_view name,
+              Value value);  // a global; ignored if the program never names it
   TracedText run();
   // Where in the source the evaluation is, or failed.
   std::size_t offset() const { return offset_; }
@@ -69,11 +70,11 @@ class Evaluator {
   const Program& program_;
   Runtime& runtime_;
   Values constants_;
-  Values globals_;                  // by name; undefined if not set
+  Values globals_;  // by name; undefined if not set
   std::vector<bool> has_global_;
   std::deque<Scope> scopes_;
   std::vector<Scope*> free_scopes_;
-  std::size_t caller_name_;         // index of "caller", or npos
+  std::size_t caller_name_;  // index of "caller", or npos
   TracedText* out_ = nullptr;
   std::size_t offset_ = 0;
 };

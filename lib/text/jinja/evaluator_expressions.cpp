@@ -10,26 +10,40 @@ Value Evaluator::evaluate(const Expression& expression, Scope& scope) {
   Runtime::Depth depth(runtime_);
   runtime_.step();
   switch (expression.kind) {
-    case ExpressionKind::constant: return constants_[expression.index];
-    case ExpressionKind::name: return name(expression, scope);
-    case ExpressionKind::tuple: return runtime_.tuple(evaluate_all(expression, scope));
-    case ExpressionKind::list: return runtime_.list(evaluate_all(expression, scope));
-    case ExpressionKind::dict: return dict(expression, scope);
-    case ExpressionKind::slice: return slice_of(expression, scope);
-    case ExpressionKind::call: return call(expression, scope);
-    case ExpressionKind::filter: return filter(expression, scope);
-    case ExpressionKind::test: return test(expression, scope);
-    case ExpressionKind::concat: return concat(expression, scope);
-    case ExpressionKind::comparison: return comparison(expression, scope);
+    case ExpressionKind::constant:
+      return constants_[expression.index];
+    case ExpressionKind::name:
+      return name(expression, scope);
+    case ExpressionKind::tuple:
+      return runtime_.tuple(evaluate_all(expression, scope));
+    case ExpressionKind::list:
+      return runtime_.list(evaluate_all(expression, scope));
+    case ExpressionKind::dict:
+      return dict(expression, scope);
+    case ExpressionKind::slice:
+      return slice_of(expression, scope);
+    case ExpressionKind::call:
+      return call(expression, scope);
+    case ExpressionKind::filter:
+      return filter(expression, scope);
+    case ExpressionKind::test:
+      return test(expression, scope);
+    case ExpressionKind::concat:
+      return concat(expression, scope);
+    case ExpressionKind::comparison:
+      return comparison(expression, scope);
     case ExpressionKind::all_of:
-    case ExpressionKind::any_of: return short_circuit(expression, scope);
-    case ExpressionKind::conditional: return choose(expression, scope);
+    case ExpressionKind::any_of:
+      return short_circuit(expression, scope);
+    case ExpressionKind::conditional:
+      return choose(expression, scope);
     case ExpressionKind::attribute:
     case ExpressionKind::item:
     case ExpressionKind::negation:
     case ExpressionKind::minus:
     case ExpressionKind::plus:
-    case ExpressionKind::binary: return apply(expression, scope);
+    case ExpressionKind::binary:
+      return apply(expression, scope);
   }
   fail(StatusCode::internal, "an expression of unknown kind");
 }
@@ -41,14 +55,19 @@ Value Evaluator::apply(const Expression& expression, Scope& scope) {
   if (expression.children.size() > 1) second = evaluate(*expression.children[1], scope);
   offset_ = expression.offset;
   switch (expression.kind) {
-    case ExpressionKind::attribute: return attribute(runtime_, first, expression.text);
-    case ExpressionKind::item: return item(runtime_, first, second);
-    case ExpressionKind::negation: return !truth(first);
-    case ExpressionKind::minus: return negate(first);
+    case ExpressionKind::attribute:
+      return attribute(runtime_, first, expression.text);
+    case ExpressionKind::item:
+      return item(runtime_, first, second);
+    case ExpressionKind::negation:
+      return !truth(first);
+    case ExpressionKind::minus:
+      return negate(first);
     case ExpressionKind::plus:
       if (!is_number(first)) fail_value("bad operand type for unary +: '{}'", type_name(first));
       return first;
-    default: return binary(runtime_, expression.operation, first, second);
+    default:
+      return binary(runtime_, expression.operation, first, second);
   }
 }
 
@@ -101,14 +120,22 @@ namespace {
 
 bool holds(Runtime& runtime, Comparison comparison, const Value& a, const Value& b) {
   switch (comparison) {
-    case Comparison::equal: return equal(runtime, a, b);
-    case Comparison::not_equal: return !equal(runtime, a, b);
-    case Comparison::less: return compare(runtime, a, b, "<") < 0;
-    case Comparison::less_equal: return compare(runtime, a, b, "<=") <= 0;
-    case Comparison::greater: return compare(runtime, a, b, ">") > 0;
-    case Comparison::greater_equal: return compare(runtime, a, b, ">=") >= 0;
-    case Comparison::in: return contains(runtime, b, a);
-    case Comparison::not_in: return !contains(runtime, b, a);
+    case Comparison::equal:
+      return equal(runtime, a, b);
+    case Comparison::not_equal:
+      return !equal(runtime, a, b);
+    case Comparison::less:
+      return compare(runtime, a, b, "<") < 0;
+    case Comparison::less_equal:
+      return compare(runtime, a, b, "<=") <= 0;
+    case Comparison::greater:
+      return compare(runtime, a, b, ">") > 0;
+    case Comparison::greater_equal:
+      return compare(runtime, a, b, ">=") >= 0;
+    case Comparison::in:
+      return contains(runtime, b, a);
+    case Comparison::not_in:
+      return !contains(runtime, b, a);
   }
   return false;
 }
@@ -138,7 +165,8 @@ Value Evaluator::short_circuit(const Expression& expression, Scope& scope) {
 }
 
 Value Evaluator::choose(const Expression& expression, Scope& scope) {
-  if (truth(evaluate(*expression.children[1], scope))) return evaluate(*expression.children[0], scope);
+  if (truth(evaluate(*expression.children[1], scope)))
+    return evaluate(*expression.children[0], scope);
   if (const Expression* otherwise = expression.children[2]) return evaluate(*otherwise, scope);
   return runtime_.undefined("the inline if-expression evaluated to false and no else is given");
 }
@@ -159,9 +187,9 @@ Value Evaluator::filter(const Expression& expression, Scope& scope) {
 Value Evaluator::filter(const Expression& expression, const Value* input, Scope& scope) {
   Runtime::Depth depth(runtime_);
   const Expression* child = expression.children[0];
-  Value value = !child                                              ? (input ? *input : Value())
+  Value value = !child                                           ? (input ? *input : Value())
                 : input && child->kind == ExpressionKind::filter ? filter(*child, input, scope)
-                                                                    : evaluate(*child, scope);
+                                                                 : evaluate(*child, scope);
   Arguments given = arguments(expression, scope);
   given.callee = expression.text;
   offset_ = expression.offset;

@@ -35,7 +35,9 @@ void Evaluator::define(std::string_view name, Value value) {
   has_global_[known->second] = true;
 }
 
-TracedText Evaluator::run() { return capture(program_.body, new_scope(nullptr)); }
+TracedText Evaluator::run() {
+  return capture(program_.body, new_scope(nullptr));
+}
 
 Scope& Evaluator::new_scope(Scope* parent) {
   runtime_.step();

@@ -14,7 +14,9 @@ namespace {
 
 constexpr int kMaxPrecision = 1000;
 
-bool is_align(char32_t c) { return c == '<' || c == '>' || c == '^' || c == '='; }
+bool is_align(char32_t c) {
+  return c == '<' || c == '>' || c == '^' || c == '=';
+}
 
 std::int64_t read_number(std::string_view spec, std::size_t& at) {
   std::int64_t number = 0;
@@ -36,11 +38,16 @@ std::string in_base(std::uint64_t value, int base, bool upper) {
 
 std::string integer_digits(std::uint64_t magnitude, const FormatSpec& spec) {
   switch (spec.type) {
-    case 'x': return (spec.alternate ? "0x" : "") + in_base(magnitude, 16, false);
-    case 'X': return (spec.alternate ? "0X" : "") + in_base(magnitude, 16, true);
-    case 'o': return (spec.alternate ? "0o" : "") + in_base(magnitude, 8, false);
-    case 'b': return (spec.alternate ? "0b" : "") + in_base(magnitude, 2, false);
-    default: return std::to_string(magnitude);
+    case 'x':
+      return (spec.alternate ? "0x" : "") + in_base(magnitude, 16, false);
+    case 'X':
+      return (spec.alternate ? "0X" : "") + in_base(magnitude, 16, true);
+    case 'o':
+      return (spec.alternate ? "0o" : "") + in_base(magnitude, 8, false);
+    case 'b':
+      return (spec.alternate ? "0b" : "") + in_base(magnitude, 2, false);
+    default:
+      return std::to_string(magnitude);
   }
 }
 
@@ -49,11 +56,18 @@ std::string real_digits(double magnitude, const FormatSpec& spec) {
   if (std::isinf(magnitude)) return "inf";
   int precision = spec.precision.value_or(6);
   switch (spec.type) {
-    case 'e': return fmt::format("{:.{}e}", magnitude, precision);
-    case 'E': return fmt::format("{:.{}E}", magnitude, precision);
-    case 'f': case 'F': return fmt::format("{:.{}f}", magnitude, precision);
-    case '%': return fmt::format("{:.{}f}%", magnitude * 100, precision);
-    case 'g': case 'G': case 'n':
+    case 'e':
+      return fmt::format("{:.{}e}", magnitude, precision);
+    case 'E':
+      return fmt::format("{:.{}E}", magnitude, precision);
+    case 'f':
+    case 'F':
+      return fmt::format("{:.{}f}", magnitude, precision);
+    case '%':
+      return fmt::format("{:.{}f}%", magnitude * 100, precision);
+    case 'g':
+    case 'G':
+    case 'n':
       return fmt::format("{:.{}g}", magnitude, precision == 0 ? 1 : precision);
     default:
       return spec.precision ? fmt::format("{:.{}g}", magnitude, precision == 0 ? 1 : precision)
@@ -86,7 +100,9 @@ std::string number_text(const Value& value, const FormatSpec& spec, std::string&
 }
 
 void check_type(const Value& value, const FormatSpec& spec) {
-  std::string_view allowed = value.is<double>() ? "eEfFgGn%" : is_number(value) ? "bcdoxXneEfFgG%" : "s";
+  std::string_view allowed = value.is<double>() ? "eEfFgGn%"
+                             : is_number(value) ? "bcdoxXneEfFgG%"
+                                                : "s";
   if (spec.type != '\0' && allowed.find(spec.type) == allowed.npos) {
     fail_value("Unknown format code '{}' for object of type '{}'", spec.type, type_name(value));
   }
@@ -152,12 +168,13 @@ TracedText format_with(Runtime& runtime, const Value& value, const FormatSpec& s
   if (spec.align == '=') {
     auto width = spec.width - static_cast<std::int64_t>(sign.size());
     TracedText result(sign, Trust::trusted);
-    result.append(*pad(runtime, TracedText(digits, Trust::trusted), width, fill_text, Side::left)
-                       .text());
+    result.append(
+        *pad(runtime, TracedText(digits, Trust::trusted), width, fill_text, Side::left).text());
     return result;
   }
   Side side = spec.align == '<' ? Side::right : spec.align == '^' ? Side::both : Side::left;
-  return *pad(runtime, TracedText(sign + digits, Trust::trusted), spec.width, fill_text, side).text();
+  return *pad(runtime, TracedText(sign + digits, Trust::trusted), spec.width, fill_text, side)
+              .text();
 }
 
 }  // namespace quire::text::jinja

@@ -21,9 +21,7 @@ Value pad(Runtime& runtime, const TracedText& text, std::int64_t width, const Tr
   runtime.reserve_memory(static_cast<std::size_t>(missing) > SIZE_MAX / 8
                              ? SIZE_MAX
                              : static_cast<std::size_t>(missing) * fill.size() + text.size());
-  std::int64_t left = filled == Side::left    ? missing
-                      : filled == Side::both ? missing / 2
-                                             : 0;
+  std::int64_t left = filled == Side::left ? missing : filled == Side::both ? missing / 2 : 0;
   TracedText result;
   for (std::int64_t i = 0; i < left; ++i) result.append(fill);
   result.append(text);
@@ -182,7 +180,8 @@ class PercentFormatter {
   FormatSpec flags() {
     std::string spec;
     bool left = false, zero = false;
-    for (; peek() != '\0' && std::string_view("-+ #0").find(peek()) != std::string_view::npos; ++at_) {
+    for (; peek() != '\0' && std::string_view("-+ #0").find(peek()) != std::string_view::npos;
+         ++at_) {
       left = left || peek() == '-';
       zero = zero || peek() == '0';
       if (peek() == '+' || (peek() == ' ' && spec.empty())) spec = std::string(1, peek());

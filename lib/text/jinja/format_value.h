@@ -10,8 +10,8 @@ namespace quire::text::jinja {
 TracedText to_text(Runtime& runtime, const Value& value);
 // Appends str(value): spares a copy.
 void append_text(Runtime& runtime, TracedText& out, const Value& value);
-// Python's repr(). Strings inside keep their trust; quotes, brackets and commas are untrusted, since
-// what stands between them may be the caller's.
+// Python's repr(). Strings inside keep their trust; quotes, brackets and commas are untrusted,
+// since what stands between them may be the caller's.
 void append_repr(Runtime& runtime, TracedText& out, const Value& value);
 // The shortest digits that read back as `real`, in Python's form: 1.0, 1e+16, 1e-05, nan, inf.
 std::string format_real(double real);

@@ -23,7 +23,8 @@ Value range(Runtime& runtime, Arguments& arguments) {
   // Unsigned differences cannot overflow.
   auto from = static_cast<std::uint64_t>(start), to = static_cast<std::uint64_t>(stop);
   if (step > 0 && start < stop) count = (to - from - 1) / static_cast<std::uint64_t>(step) + 1;
-  if (step < 0 && start > stop) count = (from - to - 1) / (0 - static_cast<std::uint64_t>(step)) + 1;
+  if (step < 0 && start > stop)
+    count = (from - to - 1) / (0 - static_cast<std::uint64_t>(step)) + 1;
   runtime.reserve_values(count > SIZE_MAX / 64 ? SIZE_MAX / 64 : static_cast<std::size_t>(count));
   Values items;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -87,14 +88,19 @@ Value strftime_now(Runtime& runtime, Arguments& arguments) {
 }
 
 constexpr GlobalFunction kFunctions[] = {
-    {"range", range},         {"namespace", make_namespace},
-    {"dict", make_dict},      {"cycler", cycler},
-    {"joiner", joiner},       {"raise_exception", raise_exception},
+    {"range", range},
+    {"namespace", make_namespace},
+    {"dict", make_dict},
+    {"cycler", cycler},
+    {"joiner", joiner},
+    {"raise_exception", raise_exception},
     {"strftime_now", strftime_now},
 };
 
 }  // namespace
 
-std::span<const GlobalFunction> global_functions() { return kFunctions; }
+std::span<const GlobalFunction> global_functions() {
+  return kFunctions;
+}
 
 }  // namespace quire::text::jinja

@@ -30,8 +30,12 @@ bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
 }
-bool is_digit_byte(char c) { return c >= '0' && c <= '9'; }
-bool is_name_byte(char c) { return is_name_start(c) || is_digit_byte(c); }
+bool is_digit_byte(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_name_byte(char c) {
+  return is_name_start(c) || is_digit_byte(c);
+}
 
 constexpr std::array<std::string_view, 25> kSymbols = {
     "**", "//", "==", "!=", ">=", "<=", "+", "-", "*", "/", "%", "~", "(",
@@ -254,6 +258,8 @@ class Lexer {
 
 }  // namespace
 
-std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(std::string_view source) {
+  return Lexer(source).run();
+}
 
 }  // namespace quire::text::jinja

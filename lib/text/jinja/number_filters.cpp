@@ -51,7 +51,8 @@ Value to_integer(Runtime& runtime, const Value& value, Arguments& arguments) {
   if (auto text = value.text()) {
     runtime.charge_bytes(text->size());
     std::string digits = plain_digits(text->view());
-    bool prefixed = (base == 16 && digits.starts_with("0x")) || (base == 8 && digits.starts_with("0o")) ||
+    bool prefixed = (base == 16 && digits.starts_with("0x")) ||
+                    (base == 8 && digits.starts_with("0o")) ||
                     (base == 2 && digits.starts_with("0b"));
     if (prefixed) digits.erase(0, 2);
     result = read_integer(digits, static_cast<int>(base));
@@ -79,7 +80,9 @@ Value to_real(Runtime& runtime, const Value& value, Arguments& arguments) {
   return absent ? *absent : Value(0.0);
 }
 
-Value absolute_filter(Runtime&, const Value& value, Arguments&) { return absolute(value); }
+Value absolute_filter(Runtime&, const Value& value, Arguments&) {
+  return absolute(value);
+}
 
 // Half to even, like Python's round.
 Value round(Runtime&, const Value& value, Arguments& arguments) {

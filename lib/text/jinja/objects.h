@@ -24,7 +24,8 @@ struct ListObject {
   Values items;
 };
 
-// What Jinja's lazy filters (map, select, ...) give: it can be read once, and is true even if empty.
+// What Jinja's lazy filters (map, select, ...) give: it can be read once, and is true even if
+// empty.
 struct GeneratorObject {
   Values items;
   bool consumed = false;

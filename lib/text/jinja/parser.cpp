@@ -33,8 +33,12 @@ class Parser : public ExpressionParser {
         case TokenKind::end:
           if (ends.size() == 0) return body;
           fail_here(fmt::format("the template ends where '{}' is wanted", *(ends.end() - 1)));
-        case TokenKind::data: body.push_back({token.offset, DataStatement{token.text}}); break;
-        case TokenKind::begin_print: body.push_back(print(token.offset)); break;
+        case TokenKind::data:
+          body.push_back({token.offset, DataStatement{token.text}});
+          break;
+        case TokenKind::begin_print:
+          body.push_back(print(token.offset));
+          break;
         case TokenKind::begin_block:
           if (std::any_of(ends.begin(), ends.end(), [&](auto end) { return is_name(end); })) {
             last_word_ = next().text;
@@ -42,7 +46,8 @@ class Parser : public ExpressionParser {
           }
           body.push_back(statement());
           break;
-        default: fail_unexpected("text or a tag");
+        default:
+          fail_unexpected("text or a tag");
       }
     }
   }

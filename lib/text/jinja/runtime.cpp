@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/checked.h"
 #include "text/jinja/mapping.h"
 
 namespace quire::text::jinja {
@@ -20,11 +19,39 @@ void Runtime::charge_steps(std::int64_t steps) {
   }
 }
 
+namespace {
+
+// Knuth, Morris and Pratt: linear whatever the texts are.
+std::size_t find_long(std::string_view text, std::string_view part, std::size_t from) {
+  std::vector<std::size_t> border(part.size());  // of part[0, i]: longest proper prefix and suffix
+  for (std::size_t i = 1, length = 0; i < part.size(); ++i) {
+    while (length > 0 && part[i] != part[length]) length = border[length - 1];
+    if (part[i] == part[length]) ++length;
+    border[i] = length;
+  }
+  std::size_t matched = 0;
+  for (std::size_t at = from; at < text.size(); ++at) {
+    while (matched > 0 && text[at] != part[matched]) matched = border[matched - 1];
+    if (text[at] == part[matched]) ++matched;
+    if (matched == part.size()) return at + 1 - matched;
+  }
+  return text.npos;
+}
+
+}  // namespace
+
 std::size_t Runtime::find(std::string_view text, std::string_view part, std::size_t from) {
-  std::size_t at = text.find(part, from);
+  constexpr std::size_t kShort = 32;  // comparing every byte with every byte is still cheap
+  std::size_t at;
+  if (part.size() <= kShort) {
+    at = text.find(part, from);
+  } else {
+    reserve_memory(part.size() * sizeof(std::size_t));
+    charge_bytes(8 * part.size());
+    at = find_long(text, part, from);
+  }
   std::size_t read = (at == text.npos ? text.size() : at) - std::min(from, text.size());
-  // A byte of the text is compared with at most every byte of the part.
-  charge_bytes(checked_multiply<std::size_t>(read, part.size()).value_or(SIZE_MAX) / 4);
+  charge_bytes(8 * read);
   return at;
 }
 
@@ -56,8 +83,8 @@ void Runtime::check_output(std::size_t bytes) {
 
 void Runtime::enter() {
   if (depth_ >= kMaxDepth) {
-    fail(StatusCode::resource_exhausted, "more than {} levels of nested calls and values ({} wanted)",
-         kMaxDepth, depth_ + 1);
+    fail(StatusCode::resource_exhausted,
+         "more than {} levels of nested calls and values ({} wanted)", kMaxDepth, depth_ + 1);
   }
   ++depth_;
 }

@@ -23,7 +23,9 @@ Value list(Runtime& runtime, const Value& value, Arguments&) {
 }
 
 Value first(Runtime& runtime, const Value& value, Arguments&) {
-  if (value.text()) return value.text()->empty() ? runtime.undefined("No first item, sequence was empty.") : item(runtime, value, std::int64_t{0});
+  if (value.text())
+    return value.text()->empty() ? runtime.undefined("No first item, sequence was empty.")
+                                 : item(runtime, value, std::int64_t{0});
   Values items = iterate(runtime, value);
   return items.empty() ? runtime.undefined("No first item, sequence was empty.") : items.front();
 }
@@ -48,8 +50,8 @@ Value join_filter(Runtime& runtime, const Value& value, Arguments& arguments) {
 
 Value default_filter(Runtime& runtime, const Value& value, Arguments& arguments) {
   arguments.allow_at_most(2);
-  bool replaced = value.is_undefined() ||
-                  (truth_or(arguments, 1, "boolean", false) && !truth(value));
+  bool replaced =
+      value.is_undefined() || (truth_or(arguments, 1, "boolean", false) && !truth(value));
   if (!replaced) return value;
   const Value* other = arguments.find(0, "default_value");
   return other ? *other : runtime.text("");
@@ -107,10 +109,18 @@ Value attr(Runtime& runtime, const Value& value, Arguments& arguments) {
 }
 
 constexpr std::pair<std::string_view, Filter> kFilters[] = {
-    {"length", length_filter}, {"count", length_filter}, {"list", list},
-    {"first", first},          {"last", last},           {"join", join_filter},
-    {"default", default_filter}, {"d", default_filter},  {"items", items},
-    {"reverse", reverse},      {"sum", sum},             {"batch", batch},
+    {"length", length_filter},
+    {"count", length_filter},
+    {"list", list},
+    {"first", first},
+    {"last", last},
+    {"join", join_filter},
+    {"default", default_filter},
+    {"d", default_filter},
+    {"items", items},
+    {"reverse", reverse},
+    {"sum", sum},
+    {"batch", batch},
     {"attr", attr},
 };
 

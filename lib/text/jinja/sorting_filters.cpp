@@ -60,7 +60,8 @@ std::vector<Keyed> with_keys(Runtime& runtime, const Values& values, const KeyMa
 
 void sort_keyed(Runtime& runtime, std::vector<Keyed>& keyed, bool reverse) {
   std::stable_sort(keyed.begin(), keyed.end(), [&](const Keyed& a, const Keyed& b) {
-    return reverse ? compare(runtime, b.key, a.key, "<") < 0 : compare(runtime, a.key, b.key, "<") < 0;
+    return reverse ? compare(runtime, b.key, a.key, "<") < 0
+                   : compare(runtime, a.key, b.key, "<") < 0;
   });
 }
 

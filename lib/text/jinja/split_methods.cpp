@@ -98,7 +98,8 @@ Value rsplit_method(Runtime& runtime, const Value& self, Arguments& arguments) {
 }
 
 Value splitlines_method(Runtime& runtime, const Value& self, Arguments& arguments) {
-  if (truth_or(arguments, 0, "keepends", false)) fail_value("splitlines(keepends) is not supported");
+  if (truth_or(arguments, 0, "keepends", false))
+    fail_value("splitlines(keepends) is not supported");
   Values lines;
   for (TracedText& line : split_lines(runtime, *self.text())) {
     lines.push_back(runtime.text(std::move(line)));

@@ -4,8 +4,8 @@
 
 namespace quire::text::jinja {
 
-// Python's strftime of runtime.now() in UTC, in English. What a directive writes has the directive's
-// trust. An unknown directive is an error.
+// Python's strftime of runtime.now() in UTC, in English. What a directive writes has the
+// directive's trust. An unknown directive is an error.
 TracedText format_time(Runtime& runtime, const TracedText& format);
 
 }  // namespace quire::text::jinja

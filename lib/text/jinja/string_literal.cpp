@@ -23,19 +23,32 @@ bool append_hexadecimal(std::string& out, std::string_view digits, std::size_t c
 
 char simple_escape(char c) {
   switch (c) {
-    case 'n': return '\n';
-    case 't': return '\t';
-    case 'r': return '\r';
-    case 'a': return '\a';
-    case 'b': return '\b';
-    case 'f': return '\f';
-    case 'v': return '\v';
-    case '\\': case '\'': case '"': return c;
-    default: return '\0';
+    case 'n':
+      return '\n';
+    case 't':
+      return '\t';
+    case 'r':
+      return '\r';
+    case 'a':
+      return '\a';
+    case 'b':
+      return '\b';
+    case 'f':
+      return '\f';
+    case 'v':
+      return '\v';
+    case '\\':
+    case '\'':
+    case '"':
+      return c;
+    default:
+      return '\0';
   }
 }
 
-bool is_octal(char c) { return c >= '0' && c <= '7'; }
+bool is_octal(char c) {
+  return c >= '0' && c <= '7';
+}
 
 }  // namespace
 

@@ -87,8 +87,10 @@ constexpr std::pair<std::string_view, Test> kTests[] = {
     {"upper", text_test<kIsUpper>},
     {"lower", text_test<kIsLower>},
     {"filter", filter_exists},
-    {"sameas", [](Runtime& r, const Value& v, const Arguments& a) { return same(r, v, a.require(0, "other")); }},
-    {"in", [](Runtime& r, const Value& v, const Arguments& a) { return contains(r, a.require(0, "seq"), v); }},
+    {"sameas", [](Runtime& r, const Value& v,
+                  const Arguments& a) { return same(r, v, a.require(0, "other")); }},
+    {"in", [](Runtime& r, const Value& v,
+              const Arguments& a) { return contains(r, a.require(0, "seq"), v); }},
 };
 
 // Tests that are comparisons, under all their names.
@@ -97,12 +99,18 @@ struct ComparisonTest {
   bool (*holds)(Runtime&, const Value&, const Value&);
 };
 constexpr ComparisonTest kComparisons[] = {
-    {{"eq", "equalto", "=="}, [](Runtime& r, const Value& a, const Value& b) { return equal(r, a, b); }},
-    {{"ne", "!=", "!="}, [](Runtime& r, const Value& a, const Value& b) { return !equal(r, a, b); }},
-    {{"lt", "lessthan", "<"}, [](Runtime& r, const Value& a, const Value& b) { return compare(r, a, b, "<") < 0; }},
-    {{"le", "<=", "<="}, [](Runtime& r, const Value& a, const Value& b) { return compare(r, a, b, "<=") <= 0; }},
-    {{"gt", "greaterthan", ">"}, [](Runtime& r, const Value& a, const Value& b) { return compare(r, a, b, ">") > 0; }},
-    {{"ge", ">=", ">="}, [](Runtime& r, const Value& a, const Value& b) { return compare(r, a, b, ">=") >= 0; }},
+    {{"eq", "equalto", "=="},
+     [](Runtime& r, const Value& a, const Value& b) { return equal(r, a, b); }},
+    {{"ne", "!=", "!="},
+     [](Runtime& r, const Value& a, const Value& b) { return !equal(r, a, b); }},
+    {{"lt", "lessthan", "<"},
+     [](Runtime& r, const Value& a, const Value& b) { return compare(r, a, b, "<") < 0; }},
+    {{"le", "<=", "<="},
+     [](Runtime& r, const Value& a, const Value& b) { return compare(r, a, b, "<=") <= 0; }},
+    {{"gt", "greaterthan", ">"},
+     [](Runtime& r, const Value& a, const Value& b) { return compare(r, a, b, ">") > 0; }},
+    {{"ge", ">=", ">="},
+     [](Runtime& r, const Value& a, const Value& b) { return compare(r, a, b, ">=") >= 0; }},
 };
 
 }  // namespace

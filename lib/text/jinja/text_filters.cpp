@@ -43,7 +43,8 @@ Value replace_filter(Runtime& runtime, const Value& value, Arguments& arguments)
   Value text = string(runtime, value, arguments);
   TracedText from = to_text(runtime, arguments.require(0, "old"));
   TracedText to = to_text(runtime, arguments.require(1, "new"));
-  std::int64_t most = find_given(arguments, 2, "count") ? integer_or(arguments, 2, "count", -1) : -1;
+  std::int64_t most =
+      find_given(arguments, 2, "count") ? integer_or(arguments, 2, "count", -1) : -1;
   return replace(runtime, *text.text(), from, to, most);
 }
 

@@ -73,7 +73,9 @@ std::pair<std::size_t, std::size_t> window(Runtime& runtime, const TracedText& t
   if (!given) return {0, text.size()};
   runtime.charge_bytes(2 * text.size());
   auto size = static_cast<std::int64_t>(count_characters(text.view()));
-  auto clamp = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size); };
+  auto clamp = [&](std::int64_t at) {
+    return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
+  };
   auto start = static_cast<std::size_t>(clamp(integer_or(arguments, 1, "start", 0)));
   auto stop = static_cast<std::size_t>(clamp(integer_or(arguments, 2, "end", size)));
   std::size_t from = byte_offset(text.view(), start);
@@ -139,7 +141,9 @@ Value all_characters(Runtime& runtime, const Value& self, Arguments&) {
   return !view.empty();
 }
 
-bool is_letter_or_digit(char32_t code) { return is_letter(code) || is_digit(code); }
+bool is_letter_or_digit(char32_t code) {
+  return is_letter(code) || is_digit(code);
+}
 
 // isupper and islower: at least one cased character, and none of the other case.
 template <Case wanted>

@@ -54,7 +54,8 @@ std::size_t trailing_in(std::string_view text, std::string_view set) {
   std::size_t end = text.size();
   while (end > 0) {
     std::size_t start = end - 1;
-    while (start > 0 && end - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) {
+    while (start > 0 && end - start < 4 &&
+           (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) {
       --start;
     }
     if (start + character_at(text, start).length != end) break;
@@ -68,7 +69,8 @@ std::size_t trailing_in(std::string_view text, std::string_view set) {
 
 Value strip(Runtime& runtime, const TracedText& text, Side side, const TracedText* characters) {
   auto view = text.view();
-  if (characters) runtime.charge_bytes(view.size() * std::min<std::size_t>(characters->size(), 4096));
+  if (characters)
+    runtime.charge_bytes(view.size() * std::min<std::size_t>(characters->size(), 4096));
   std::size_t start = 0;
   if (side != Side::right) {
     start = characters ? leading_in(view, characters->view()) : leading_space(view);
@@ -108,12 +110,18 @@ namespace {
 
 std::string_view html_escape(char c) {
   switch (c) {
-    case '&': return "&amp;";
-    case '<': return "&lt;";
-    case '>': return "&gt;";
-    case '"': return "&#34;";
-    case '\'': return "&#39;";
-    default: return {};
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&#34;";
+    case '\'':
+      return "&#39;";
+    default:
+      return {};
   }
 }
 

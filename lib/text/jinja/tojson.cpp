@@ -114,8 +114,8 @@ class Writer {
     std::size_t plain = 0;  // start of what needs no escape
     for (std::size_t at = 0; at < view.size();) {
       Character c = character_at(view, at);
-      bool special = c.code < 0x20 || c.code == '"' || c.code == '\\' ||
-                     (style_.ascii && c.code > 0x7F);
+      bool special =
+          c.code < 0x20 || c.code == '"' || c.code == '\\' || (style_.ascii && c.code > 0x7F);
       if (special) {
         out_.append_slice(text, plain, at - plain);
         out_.append(escape(c.code), text.trust_at(at));
@@ -129,14 +129,22 @@ class Writer {
 
   static std::string escape(char32_t code) {
     switch (code) {
-      case '"': return "\\\"";
-      case '\\': return "\\\\";
-      case '\n': return "\\n";
-      case '\r': return "\\r";
-      case '\t': return "\\t";
-      case '\b': return "\\b";
-      case '\f': return "\\f";
-      default: break;
+      case '"':
+        return "\\\"";
+      case '\\':
+        return "\\\\";
+      case '\n':
+        return "\\n";
+      case '\r':
+        return "\\r";
+      case '\t':
+        return "\\t";
+      case '\b':
+        return "\\b";
+      case '\f':
+        return "\\f";
+      default:
+        break;
     }
     auto value = static_cast<std::uint32_t>(code);
     if (value < 0x10000) return fmt::format("\\u{:04x}", value);
@@ -161,7 +169,8 @@ Style read_style(Runtime& runtime, const Arguments& arguments) {
     } else {
       std::int64_t width = std::max<std::int64_t>(integer_or(arguments, 1, "indent", 0), 0);
       runtime.reserve_memory(static_cast<std::size_t>(width));
-      style.indent = TracedText(std::string(static_cast<std::size_t>(width), ' '), Trust::untrusted);
+      style.indent =
+          TracedText(std::string(static_cast<std::size_t>(width), ' '), Trust::untrusted);
     }
   }
   if (const Value* separators = find_given(arguments, 2, "separators")) {

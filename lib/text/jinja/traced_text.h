@@ -15,8 +15,8 @@ enum class Trust : bool {
 // Python's Markup: HTML, by the filter `safe` or `escape`. A plain string added to it is escaped.
 enum class Markup : bool { no, yes };
 
-// A string that knows which of its bytes came from the template. Held as the trust of the first byte
-// and the offsets where trust changes, so that a string of one origin costs nothing extra.
+// A string that knows which of its bytes came from the template. Held as the trust of the first
+// byte and the offsets where trust changes, so that a string of one origin costs nothing extra.
 class TracedText {
  public:
   TracedText() = default;

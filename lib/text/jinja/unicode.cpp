@@ -52,7 +52,8 @@ std::size_t trailing_space(std::string_view text) {
   std::size_t end = text.size();
   while (end > 0) {
     std::size_t start = end - 1;
-    while (start > 0 && end - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) {
+    while (start > 0 && end - start < 4 &&
+           (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) {
       --start;
     }
     Character c = character_at(text, start);
@@ -104,7 +105,7 @@ TracedText change_case(const TracedText& text, Case target) {
       piece = target == Case::upper ? "SS" : "Ss";  // the one common letter that grows
     } else {
       auto code = static_cast<utf8proc_int32_t>(c.code);
-      append_utf8(piece, static_cast<char32_t>(!upper                   ? utf8proc_tolower(code)
+      append_utf8(piece, static_cast<char32_t>(!upper                  ? utf8proc_tolower(code)
                                                : target == Case::upper ? utf8proc_toupper(code)
                                                                        : utf8proc_totitle(code)));
     }

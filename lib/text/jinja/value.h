@@ -80,8 +80,8 @@ class Value {
  public:
   Value() : data_(None{}) {}
   template <class T>
-    requires(!std::is_same_v<std::remove_cvref_t<T>, Value>)
-  Value(T data) : data_(std::move(data)) {}  // NOLINT: implicit by design
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Value>) Value(T data)
+      : data_(std::move(data)) {}  // NOLINT: implicit by design
 
   template <class T>
   const T* get_if() const {

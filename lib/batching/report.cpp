@@ -1,0 +1,71 @@
+#include <algorithm>
+
+#include "batching/batcher_impl.h"
+
+namespace quire {
+
+bool Batcher::has_request(RequestId id) const {
+  return impl_->requests.contains(id);
+}
+int Batcher::waiting() const {
+  return static_cast<int>(impl_->waiting.size());
+}
+int Batcher::running() const {
+  return static_cast<int>(impl_->running.size());
+}
+
+const std::vector<std::int32_t>* Batcher::tokens(RequestId id, int choice) const {
+  const auto found = impl_->requests.find(id);
+  if (found == impl_->requests.end() || choice < 0) return nullptr;
+  const LiveRequest& request = *found->second;
+  if (static_cast<std::size_t>(choice) >= request.choices.size()) return nullptr;
+  const Sequence* s = request.choices[request.forked ? static_cast<std::size_t>(choice) : 0];
+  return s == nullptr ? nullptr : &s->tokens;
+}
+
+RequestReport Batcher::Impl::make_report(const LiveRequest& r, double at) const {
+  RequestReport report;
+  report.prompt_tokens = r.prompt_tokens;
+  report.cached_tokens = std::max(0, r.cached_tokens);
+  report.generated_tokens = r.generated_tokens;
+  report.preemptions = r.preemptions;
+  report.bypasses = r.bypasses;
+  if (r.first_pass_at < 0) return report;
+  report.queued_seconds = r.first_pass_at - r.added_at;
+  if (r.first_token_at < 0) return report;
+  report.prefill_seconds = r.first_token_at - r.first_pass_at;
+  report.first_token_seconds = r.first_token_at - r.added_at;
+  report.decode_seconds = at - r.first_token_at;
+  return report;
+}
+
+RequestReport Batcher::report(RequestId id, double now) const {
+  if (const auto live = impl_->requests.find(id); live != impl_->requests.end()) {
+    return impl_->make_report(*live->second, now);
+  }
+  const auto ended = impl_->retired.find(id);
+  return ended == impl_->retired.end() ? RequestReport{} : ended->second;
+}
+
+PageCounts Batcher::pages() const {
+  PageCounts counts;
+  for (const PageAllocator& allocator : impl_->allocators) {
+    counts.free += allocator.free_count();
+    counts.in_use += allocator.in_use_count();
+    counts.cached += allocator.idle_count();
+    counts.total += allocator.page_count();
+  }
+  return counts;
+}
+
+long long Batcher::preemptions() const {
+  return impl_->preemption_count;
+}
+long long Batcher::prefix_queries() const {
+  return impl_->query_count;
+}
+long long Batcher::prefix_hit_tokens() const {
+  return impl_->hit_token_count;
+}
+
+}  // namespace quire

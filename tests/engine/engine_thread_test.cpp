@@ -1,0 +1,109 @@
+#include <thread>
+
+#include "engine/runs.h"
+
+namespace quire::testing {
+namespace {
+
+Engine tiny() {
+  EngineOptions options;
+  options.threads = 1;
+  return open_engine(data_path("tiny/llama/model.gguf"), options);
+}
+
+}  // namespace
+
+TEST_CASE("answers through an engine thread are those of the engine", "[thread]") {
+  Engine engine = tiny();
+  std::vector<Outcome> expected;
+  for (int i = 0; i < 6; ++i) {
+    expected.push_back(outcome_of(generate(engine, sampled({1, 2, 3, i}, i)).choices[0]));
+  }
+  EngineThread worker(tiny());
+  std::vector<std::thread> callers;
+  std::vector<Outcome> got(6);
+  for (int i = 0; i < 6; ++i) {
+    callers.emplace_back([&, i] {
+      Completion completion = worker.submit(sampled({1, 2, 3, i}, i));
+      auto answer = completion.wait();
+      if (answer) got[i] = outcome_of(answer->choices[0]);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK(got == expected);
+}
+
+TEST_CASE("events come one by one and end with nothing", "[thread]") {
+  EngineThread worker(tiny());
+  Completion completion = worker.submit(sampled({1, 2, 3}, 1, 7));
+  REQUIRE(completion.status().ok());
+  int events = 0, last = 0;
+  while (auto event = completion.next(std::chrono::seconds(30))) {
+    ++events;
+    last += event->finished;
+  }
+  CHECK(events == 7);
+  CHECK(last == 1);
+  CHECK(completion.done());
+  CHECK_FALSE(completion.cancel());
+}
+
+TEST_CASE("a refused request has its status and no events", "[thread]") {
+  EngineThread worker(tiny());
+  Request request;
+  request.tokens = {-1};
+  Completion completion = worker.submit(request);
+  CHECK_FALSE(completion.status().ok());
+  CHECK(completion.id() == 0);
+  CHECK(completion.done());
+  CHECK_FALSE(completion.next().has_value());
+  CHECK_FALSE(completion.wait().ok());
+}
+
+TEST_CASE("after cancel, next delivers nothing", "[thread]") {
+  EngineThread worker(tiny());
+  Completion completion = worker.submit(sampled({1, 2, 3}, 1, 400));
+  REQUIRE(completion.next(std::chrono::seconds(30)).has_value());
+  CHECK(completion.cancel());
+  CHECK_FALSE(completion.cancel());
+  CHECK_FALSE(completion.next().has_value());
+  CHECK(completion.done());
+  // The engine goes on for others.
+  Completion other = worker.submit(sampled({4}, 1, 3));
+  CHECK(other.wait().ok());
+}
+
+TEST_CASE("destroying the thread ends every request as cancelled", "[thread]") {
+  std::vector<Completion> completions;
+  {
+    EngineThread worker(tiny());
+    for (int i = 0; i < 3; ++i) completions.push_back(worker.submit(sampled({1, 2, i}, i, 400)));
+  }
+  for (Completion& completion : completions) {
+    FinishReason reason = FinishReason::none;
+    while (auto event = completion.next(std::chrono::seconds(30))) {
+      CHECK(reason == FinishReason::none);
+      if (event->finished) reason = event->finish_reason;
+    }
+    CHECK(reason == FinishReason::cancelled);
+    CHECK(completion.done());
+  }
+}
+
+TEST_CASE("a dropped completion cancels its request", "[thread]") {
+  EngineThread worker(tiny());
+  { Completion dropped = worker.submit(sampled({1, 2, 3}, 1, 400)); }
+  Completion other = worker.submit(sampled({4}, 1, 3));
+  CHECK(other.wait().ok());
+  CHECK(worker.stats().running == 0);
+}
+
+TEST_CASE("next gives up after its wait", "[thread]") {
+  EngineThread worker(tiny());
+  Completion completion = worker.submit(sampled(long_prompt("llama"), 1, 400));
+  while (completion.next(std::chrono::nanoseconds(1))) {
+  }
+  CHECK_FALSE(completion.done());
+}
+
+}  // namespace quire::testing

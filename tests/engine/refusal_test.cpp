@@ -1,0 +1,204 @@
+// What a request or an option cannot be: each is refused with a message that names it with both
+// numbers, and the engine goes on.
+#include <cmath>
+#include <limits>
+
+#include "check_contains.h"
+#include "engine/runs.h"
+
+namespace quire::testing {
+namespace {
+
+Engine tiny() {
+  EngineOptions options;
+  options.threads = 1;
+  return open_engine(data_path("tiny/llama/model.gguf"), options);
+}
+
+void check_refused(Engine& engine, Request request, const char* part, StatusCode code) {
+  auto id = engine.submit(std::move(request));
+  INFO("wanted a refusal that says: " << part);
+  REQUIRE_FALSE(id.ok());
+  CHECK(id.status().code() == code);
+  check_contains(id.status().message(), part);
+  CHECK_FALSE(engine.has_work());
+}
+
+// `items` is one name, or several with " or " between them.
+void check_names_one(const std::string& message, std::string items) {
+  bool named = false;
+  INFO(message << " should name " << items);
+  for (std::size_t cut = 0; cut != std::string::npos; items = cut == std::string::npos ? "" : items.substr(cut + 4)) {
+    cut = items.find(" or ");
+    named = named || message.find(items.substr(0, cut)) != std::string::npos;
+  }
+  CHECK(named);
+}
+
+Status open_status(EngineOptions options) {
+  auto engine = Engine::open(data_path("tiny/llama/model.gguf"), options);
+  CHECK_FALSE(engine.ok());
+  return engine.status();
+}
+
+}  // namespace
+
+TEST_CASE("impossible parameters are refused and the next request works", "[refusal]") {
+  Engine engine = tiny();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const StatusCode wrong = StatusCode::invalid_argument;
+  auto with = [](auto change) {
+    Request request;
+    request.tokens = {1, 2, 3};
+    change(request);
+    return request;
+  };
+  check_refused(engine, with([&](Request& r) { r.sampling.temperature = nan; }), "temperature is nan", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.temperature = infinity; }), "temperature is inf", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.temperature = -0.5f; }), "temperature is -0.5", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.top_p = 0.0f; }), "top_p is 0", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.top_p = 1.5f; }), "top_p is 1.5", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.top_k = -1; }), "top_k is -1", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.min_p = nan; }), "min_p is nan", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.repetition_penalty = 0.0f; }), "repetition_penalty", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.frequency_penalty = nan; }), "frequency_penalty", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.logit_bias = {{191222, 1.0f}}; }), "191222", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.logit_bias = {{3, nan}}; }), "logit_bias is nan", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.banned_tokens = {-1}; }), "token -1", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.allowed_tokens = {320}; }), "token 320, wanted 0 to 319", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.min_tokens = -2; }), "min_tokens is -2", wrong);
+  check_refused(engine, with([&](Request& r) { r.stop_token_ids = {1 << 20}; }), "1048576", wrong);
+  check_refused(engine, with([&](Request& r) { r.n = 0; }), "n is 0, wanted 1 to 64", wrong);
+  check_refused(engine, with([&](Request& r) { r.n = 1 << 30; }), "n is 1073741824", wrong);
+  check_refused(engine, with([&](Request& r) { r.max_tokens = -1; }), "max_tokens is -1", wrong);
+  check_refused(engine, with([&](Request& r) { r.logprobs = 321; }), "logprobs is 321, wanted 0 to 320", wrong);
+  check_refused(engine, with([&](Request& r) { r.prompt_logprobs = -7; }), "prompt_logprobs is -7", wrong);
+  check_refused(engine, with([&](Request& r) { r.tokens = {5, 320}; }), "token 320", wrong);
+  check_refused(engine, with([&](Request& r) { r.tokens = {-5}; }), "token -5", wrong);
+  check_refused(engine, with([&](Request& r) { r.stop = {""}; }), "stop is a string of 0 bytes", wrong);
+  check_refused(engine, with([&](Request& r) { r.prompt = "both"; }), "2 of prompt, tokens and messages", wrong);
+
+  Request good;
+  good.tokens = {1, 2, 3};
+  good.max_tokens = 4;
+  good.sampling.ignore_eos = true;
+  CHECK(generate(engine, good).choices[0].tokens.size() == 4);
+}
+
+TEST_CASE("an empty prompt of a model without a first token is refused", "[refusal]") {
+  Engine engine = tiny();  // the tiny models add no BOS
+  check_refused(engine, {}, "the prompt is empty", StatusCode::invalid_argument);
+}
+
+TEST_CASE("prompts of context - 1, context and context + 1 tokens", "[refusal]") {
+  EngineOptions options;
+  options.context = 64;
+  options.threads = 1;
+  Engine engine = open_engine(data_path("tiny/llama/model.gguf"), options);
+  Request request;
+  request.sampling.ignore_eos = true;
+  request.tokens.assign(63, 7);
+  const Generation answer = generate(engine, request);
+  CHECK(answer.choices[0].tokens.size() == 1);
+  CHECK(answer.choices[0].finish_reason == FinishReason::length);
+  request.tokens.assign(64, 7);
+  check_refused(engine, request, "prompt of 64 tokens and 1 to generate, context is 64",
+                StatusCode::resource_exhausted);
+  request.tokens.assign(65, 7);
+  check_refused(engine, request, "prompt of 65 tokens and 1 to generate, context is 64",
+                StatusCode::resource_exhausted);
+  request.tokens.assign(60, 7);
+  request.max_tokens = 5;
+  check_refused(engine, request, "prompt of 60 tokens and 5 to generate, context is 64",
+                StatusCode::resource_exhausted);
+}
+
+TEST_CASE("a full queue refuses with both numbers", "[refusal]") {
+  EngineOptions options;
+  options.threads = 1;
+  options.scheduling.max_queued = 2;
+  Engine engine = open_engine(data_path("tiny/llama/model.gguf"), options);
+  Request request;
+  request.tokens = {1, 2};
+  request.max_tokens = 2;
+  CHECK(engine.submit(request).ok());
+  CHECK(engine.submit(request).ok());
+  auto third = engine.submit(request);
+  REQUIRE_FALSE(third.ok());
+  CHECK(third.status().code() == StatusCode::resource_exhausted);
+  check_contains(third.status().message(), "2 requests wait, at most 2 may");
+  Collector collector;
+  run_all(engine, collector);
+  CHECK(engine.submit(request).ok());
+}
+
+TEST_CASE("budgets that hold nothing are refused with both numbers", "[refusal]") {
+  EngineOptions options;
+  options.kv_bytes = 1000;
+  Status status = open_status(options);
+  CHECK(status.code() == StatusCode::resource_exhausted);
+  check_contains(status.message(), "kv_bytes 1000 holds ");
+  check_contains(status.message(), "at least one page of 16 is needed");
+  options = {};
+  options.memory_bytes = 4096;
+  status = open_status(options);
+  CHECK(status.code() == StatusCode::resource_exhausted);
+  check_contains(status.message(), "memory_bytes 4096 is too small");
+}
+
+TEST_CASE("impossible options are refused by name", "[refusal]") {
+  auto refused = [](auto change, const char* part) {
+    EngineOptions options;
+    change(options);
+    check_contains(open_status(options).message(), part);
+  };
+  refused([](EngineOptions& o) { o.scheduling.max_step_tokens = 79; }, "max_step_tokens is 79, wanted 80");
+  refused([](EngineOptions& o) { o.scheduling.max_running = 0; }, "max_running is 0");
+  refused([](EngineOptions& o) { o.cache.page_size = 12; }, "page_size is 12, wanted 8, 16, 32, 64 or 128");
+  refused([](EngineOptions& o) { o.context = 513; }, "context is 513, wanted 0 to 512");
+  refused([](EngineOptions& o) { o.threads = -1; }, "threads is -1");
+  refused([](EngineOptions& o) { o.device = "tpu"; }, "tpu");
+  refused([](EngineOptions& o) { o.device = "cuda:0"; }, "cuda");
+}
+
+TEST_CASE("malformed files fail to open, or fail their request, and name what is wrong", "[refusal]") {
+  const Json manifest = read_json(data_path("tiny/malformed/manifest.json"));
+  const JsonArray& files = manifest.array() ? *manifest.array() : *member(manifest, "files").array();
+  for (const Json& entry : files) {
+    const std::string file = *member(entry, "file").string();
+    const std::string expect = *member(entry, "expect").string();
+    INFO(file << ": " << *member(entry, "wrong").string());
+    EngineOptions options;
+    options.threads = 1;
+    auto engine = Engine::open(data_path("tiny/malformed/" + file), options);
+    if (!engine) {
+      CHECK_FALSE(expect == "request_error");
+      INFO(engine.status().message());
+      check_contains(engine.status().message(), file);
+      const Json* item = entry.find("item");
+      if (item && item->string()) check_names_one(engine.status().message(), *item->string());
+      continue;
+    }
+    CHECK(expect != "load_error");
+    Request request;
+    request.tokens = {1, 2, 3};
+    request.max_tokens = 4;
+    auto answer = engine->generate(request);
+    if (expect == "request_error" || expect == "load_error_or_request_error") CHECK_FALSE(answer.ok());
+  }
+}
+
+TEST_CASE("an unknown architecture is named, with the list of the known", "[refusal]") {
+  std::string bytes = read_text(data_path("tiny/llama/model.gguf"));
+  const std::size_t at = bytes.find("llama");
+  bytes.replace(at, 5, "mamba");
+  auto engine = Engine::open(MemoryModel{std::as_bytes(std::span(bytes.data(), bytes.size()))});
+  REQUIRE_FALSE(engine.ok());
+  CHECK(engine.status().code() == StatusCode::unsupported);
+  for (const char* part : {"\"mamba\"", "llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3", "granite"}) {
+    check_contains(engine.status().message(), part);
+  }
+}
+
+}  // namespace quire::testing
