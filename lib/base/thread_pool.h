@@ -11,9 +11,9 @@ namespace quire {
 int available_processors();
 
 struct ThreadPoolOptions {
-  int threads = 0;              // the caller's included; 0: available_processors()
-  int spin_microseconds = 50;   // an idle worker spins this long between tasks, then sleeps
-  Executor executor;            // if it has `post`, its threads are used and none are created
+  int threads = 0;             // the caller's included; 0: available_processors()
+  int spin_microseconds = 50;  // an idle worker spins this long between tasks, then sleeps
+  Executor executor;           // if it has `post`, its threads are used and none are created
 };
 
 // Runs one task at a time on a fixed number of threads, the caller among them. With one thread it
@@ -29,7 +29,8 @@ class ThreadPool {
   virtual ~ThreadPool() = default;
 
   virtual int size() const = 0;
-  // Runs `task` for every index and returns when all have returned. Called from one thread at a time.
+  // Runs `task` for every index and returns when all have returned. Called from one thread at a
+  // time.
   virtual void run(Task task, void* context) = 0;
   // No task will come soon: workers stop spinning and sleep.
   virtual void rest() = 0;
@@ -37,7 +38,8 @@ class ThreadPool {
   // Same for a callable `body(worker, workers)`.
   template <class Body>
   void run(Body& body) {
-    run([](void* context, int worker, int workers) { (*static_cast<Body*>(context))(worker, workers); },
+    run([](void* context, int worker,
+           int workers) { (*static_cast<Body*>(context))(worker, workers); },
         &body);
   }
 };

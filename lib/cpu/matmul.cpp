@@ -10,10 +10,12 @@
 namespace quire::cpu {
 namespace {
 
-constexpr int kGroupMultiple = 2;      // groups of a row are padded to whole records of two
-constexpr int kInPlaceColumns = 512;   // packed at once by a product of stored weights
+constexpr int kGroupMultiple = 2;     // groups of a row are padded to whole records of two
+constexpr int kInPlaceColumns = 512;  // packed at once by a product of stored weights
 
-int padded_groups(int columns) { return round_up(ceil_div(columns, kGroup), kGroupMultiple); }
+int padded_groups(int columns) {
+  return round_up(ceil_div(columns, kGroup), kGroupMultiple);
+}
 
 ActivationGroup* groups_of(const Activations& activations) {
   return reinterpret_cast<ActivationGroup*>(activations.storage);
@@ -45,7 +47,9 @@ void multiply_in_place(const Matrix& matrix, MatmulArgs args) {
       args.rows = std::min<std::int64_t>(kPanelRows, whole.rows - panel * kPanelRows);
       args.groups = whole.groups + first / kGroup;
       args.values = whole.values + first;
-      args.bias = whole.bias && first + args.columns == whole.columns ? whole.bias + panel * kPanelRows : nullptr;
+      args.bias = whole.bias && first + args.columns == whole.columns
+                      ? whole.bias + panel * kPanelRows
+                      : nullptr;
       args.resume = first > 0;
       args.output = whole.output + panel * kPanelRows;
       kernel(args);
@@ -55,7 +59,8 @@ void multiply_in_place(const Matrix& matrix, MatmulArgs args) {
 
 template <Multiply kernel>
 void multiply(const Matrix& matrix, const Activations& activations, std::int64_t first_panel,
-              std::int64_t last_panel, const float* bias, float* output, std::int64_t output_stride) {
+              std::int64_t last_panel, const float* bias, float* output,
+              std::int64_t output_stride) {
   MatmulArgs args;
   args.type = matrix.type();
   args.form = matrix.form();
@@ -93,9 +98,12 @@ std::size_t activation_bytes(int rows, int columns) {
 
 const MatmulKernels& matmul_kernels(Isa isa) {
   switch (isa) {
-    case Isa::avx512: return kAvx512;
-    case Isa::avx2: return kAvx2;
-    case Isa::scalar: break;
+    case Isa::avx512:
+      return kAvx512;
+    case Isa::avx2:
+      return kAvx2;
+    case Isa::scalar:
+      break;
   }
   return kScalar;
 }

@@ -18,21 +18,22 @@ namespace quire::cpu {
 enum class Isa { scalar, avx2, avx512 };  // avx512: F, BW, DQ, VL and VNNI
 
 // Rows of activations prepared for every kind of weight: the floats, and their 8-bit form in groups
-// of 32 with one float scale each (value = scale * code). The storage belongs to the device's scratch.
+// of 32 with one float scale each (value = scale * code). The storage belongs to the device's
+// scratch.
 struct Activations {
   int rows = 0;
-  int columns = 0;                    // padded inside to whole groups; the padding is zero
-  const float* values = nullptr;      // [rows][columns]
-  std::byte* storage = nullptr;       // activation_bytes(rows, columns), 64-byte aligned
+  int columns = 0;                // padded inside to whole groups; the padding is zero
+  const float* values = nullptr;  // [rows][columns]
+  std::byte* storage = nullptr;   // activation_bytes(rows, columns), 64-byte aligned
 };
 
 std::size_t activation_bytes(int rows, int columns);
 
 class PackArena;  // see pack_buffer.h
-class Matrix;  // the packed matrix of this backend, a PackedMatrix
+class Matrix;     // the packed matrix of this backend, a PackedMatrix
 
-// The matrix kernels of one instruction set. Output (row r, token t) has the same bits for any number
-// of tokens and any split of the output rows.
+// The matrix kernels of one instruction set. Output (row r, token t) has the same bits for any
+// number of tokens and any split of the output rows.
 struct MatmulKernels {
   // Quantises rows [first, last) of activations.values into its storage.
   void (*prepare)(const Activations& activations, int first, int last);
@@ -47,10 +48,10 @@ constexpr int kPanelRows = 16;  // output rows of a panel; the last one of a mat
 
 const MatmulKernels& matmul_kernels(Isa isa);
 
-// Packs a stored matrix for `compute` (automatic: 8-bit activations for quantised types, float32 for
-// F32, F16, BF16; f32: float32 activations for all), in parallel. `in_place` keeps the stored bytes
-// where they are and multiplies them as stored (they must outlive the matrix). The memory comes from
-// `arena`, so that matrices share huge pages, or from mappings of its own.
+// Packs a stored matrix for `compute` (automatic: 8-bit activations for quantised types, float32
+// for F32, F16, BF16; f32: float32 activations for all), in parallel. `in_place` keeps the stored
+// bytes where they are and multiplies them as stored (they must outlive the matrix). The memory
+// comes from `arena`, so that matrices share huge pages, or from mappings of its own.
 Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, const PackSpec& spec,
                                                   Compute compute, bool in_place, Isa isa,
                                                   ThreadPool& pool, PackArena* arena = nullptr);

@@ -4,9 +4,9 @@
 #include "cpu/matmul_unroll.h"
 #include "cpu/packed_format.h"
 
-// AVX2 with FMA and F16C. Lanes are rows, a panel is two vectors. Small unsigned codes are multiplied
-// by vpmaddubsw and summed in 16 bits as long as these cannot overflow; 8-bit codes would saturate
-// there, so their magnitudes are multiplied by activations that carry both signs.
+// AVX2 with FMA and F16C. Lanes are rows, a panel is two vectors. Small unsigned codes are
+// multiplied by vpmaddubsw and summed in 16 bits as long as these cannot overflow; 8-bit codes
+// would saturate there, so their magnitudes are multiplied by activations that carry both signs.
 
 namespace quire::cpu {
 namespace {
@@ -14,13 +14,13 @@ namespace {
 #define LAMBDA QUIRE_ALWAYS_INLINE
 
 constexpr int kLanes = 8;
-constexpr int kHalves = 2;       // vectors of a panel's 16 rows
-constexpr int kTile = 4;         // tokens of an integer tile, which is one half of a panel
-constexpr int kFloatTile = 6;    // tokens of a float tile, which is a panel
+constexpr int kHalves = 2;        // vectors of a panel's 16 rows
+constexpr int kTile = 4;          // tokens of an integer tile, which is one half of a panel
+constexpr int kFloatTile = 6;     // tokens of a float tile, which is a panel
 constexpr int kExpandedTile = 4;  // of one that expands its weights
 
-// Where a tile reads its weights, and the panel after it, which it fetches into the second-level cache
-// meanwhile (null: nothing).
+// Where a tile reads its weights, and the panel after it, which it fetches into the second-level
+// cache meanwhile (null: nothing).
 struct Panel {
   const std::byte* at;
   const std::byte* ahead;
@@ -41,8 +41,8 @@ QUIRE_ALWAYS_INLINE inline __m256i load_table(const std::uint8_t* table) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
 }
 
-// The unsigned codes of one quad of columns, 8 rows: byte 4 r + c is row r, column 4 quad + c. `group`
-// points to the half's 32 bytes of the group's first vector.
+// The unsigned codes of one quad of columns, 8 rows: byte 4 r + c is row r, column 4 quad + c.
+// `group` points to the half's 32 bytes of the group's first vector.
 template <class Format, int quad>
 QUIRE_ALWAYS_INLINE inline __m256i load_codes(const std::byte* group) {
   if constexpr (Format::kCodes == CodeForm::bytes) return load_bytes(group + kVectorBytes * quad);
@@ -63,8 +63,10 @@ QUIRE_ALWAYS_INLINE inline __m256i load_codes(const std::byte* group) {
                                      : _mm256_srli_epi16(bits, place <= 4 ? 0 : place - 4);
     return _mm256_or_si256(codes, _mm256_and_si256(moved, _mm256_set1_epi8(48)));
   }
-  if constexpr (Format::kTable == CodeTable::iq4) return _mm256_shuffle_epi8(load_table(kIq4Codes), codes);
-  if constexpr (Format::kTable == CodeTable::mxfp4) return _mm256_shuffle_epi8(load_table(kMxfp4Codes), codes);
+  if constexpr (Format::kTable == CodeTable::iq4)
+    return _mm256_shuffle_epi8(load_table(kIq4Codes), codes);
+  if constexpr (Format::kTable == CodeTable::mxfp4)
+    return _mm256_shuffle_epi8(load_table(kMxfp4Codes), codes);
   return codes;
 }
 
@@ -106,7 +108,8 @@ QUIRE_ALWAYS_INLINE inline Scales load_scales(const std::byte* scales, int group
   } else if constexpr (Format::kScales == ScaleForm::half_min) {
     return {load_halves(halves + 32 * group), load_halves(halves + 64 + 32 * group)};
   } else if constexpr (Format::kScales == ScaleForm::super) {
-    return {times(load_halves(halves), _mm256_cvtepi8_epi32(load_factors(factors + 16 * group))), none};
+    return {times(load_halves(halves), _mm256_cvtepi8_epi32(load_factors(factors + 16 * group))),
+            none};
   } else if constexpr (Format::kScales == ScaleForm::super_16) {
     const __m128i factor = load_factors(factors + 16 * (2 * group + part));
     return {times(load_halves(halves), _mm256_cvtepi8_epi32(factor)), none};
@@ -135,11 +138,14 @@ constexpr int kQuadsOf16Bits = 32767 / (2 * 127 * Format::kLargestCode);
 
 // The integer dot products of one part of a group: 8 rows by `tokens` tokens.
 template <class Format, int part, int tokens>
-QUIRE_ALWAYS_INLINE inline void multiply_part(const std::byte* group, const ActivationGroup* activations,
+QUIRE_ALWAYS_INLINE inline void multiply_part(const std::byte* group,
+                                              const ActivationGroup* activations,
                                               std::int64_t stride, __m256i (&dots)[tokens]) {
   using Sizes = PackedSizes<Format>;
   constexpr int kQuads = 8 / Sizes::kParts;
-  constexpr int kStep = kSignedCodes<Format> ? 1 : kQuadsOf16Bits<Format> < kQuads ? kQuadsOf16Bits<Format> : kQuads;
+  constexpr int kStep = kSignedCodes<Format>              ? 1
+                        : kQuadsOf16Bits<Format> < kQuads ? kQuadsOf16Bits<Format>
+                                                          : kQuads;
   static_assert(kStep >= 1 && kQuads % kStep == 0);
   const __m256i ones = _mm256_set1_epi16(1);
   unroll<tokens>([&](auto t) LAMBDA {
@@ -147,7 +153,8 @@ QUIRE_ALWAYS_INLINE inline void multiply_part(const std::byte* group, const Acti
     if constexpr (Format::kOffsetShift >= 0 && !kSignedCodes<Format>) {
       const ActivationGroup& a = activations[t * stride];
       const std::int32_t minus = Sizes::kParts == 2 ? a.minus_part[part] : a.minus_total;
-      dots[t] = _mm256_slli_epi32(_mm256_set1_epi32(minus), Format::kOffsetShift < 0 ? 0 : Format::kOffsetShift);
+      dots[t] = _mm256_slli_epi32(_mm256_set1_epi32(minus),
+                                  Format::kOffsetShift < 0 ? 0 : Format::kOffsetShift);
     }
   });
   unroll<kQuads / kStep>([&](auto step) LAMBDA {
@@ -185,7 +192,8 @@ QUIRE_ALWAYS_INLINE inline void add_part(const std::byte* record, int group, int
                                          __m256 (&sums)[tokens]) {
   using Sizes = PackedSizes<Format>;
   __m256i dots[tokens];
-  multiply_part<Format, part, tokens>(record + group * Sizes::kGroupBytes + 32 * half, activations, stride, dots);
+  multiply_part<Format, part, tokens>(record + group * Sizes::kGroupBytes + 32 * half, activations,
+                                      stride, dots);
   const Scales scales = load_scales<Format, part>(record + Sizes::kCodeBytes, group, half);
   unroll<tokens>([&](auto t) LAMBDA {
     const ActivationGroup& a = activations[t * stride];
@@ -215,8 +223,8 @@ struct IntegerProduct {
 
  private:
   template <int tokens>
-  QUIRE_ALWAYS_INLINE static void add_half(const MatmulArgs& args, Panel panel, int half, int first_token,
-                                           __m256 (&to)[tokens]) {
+  QUIRE_ALWAYS_INLINE static void add_half(const MatmulArgs& args, Panel panel, int half,
+                                           int first_token, __m256 (&to)[tokens]) {
     using Sizes = PackedSizes<Format>;
     const ActivationGroup* activations = args.groups + first_token * args.group_stride;
     __m256 sums[tokens];
@@ -229,7 +237,8 @@ struct IntegerProduct {
           panel.ahead += kBytes;
         }
         unroll<Sizes::kParts>([&](auto part) LAMBDA {
-          add_part<Format, decltype(part)::kValue, tokens>(panel.at, group, half, activations, args.group_stride, sums);
+          add_part<Format, decltype(part)::kValue, tokens>(panel.at, group, half, activations,
+                                                           args.group_stride, sums);
         });
         ++activations;
       }
@@ -241,7 +250,8 @@ struct IntegerProduct {
 
 // --- float32 activations ---
 
-// sums = fma(weight, activation, sums) for `columns` columns of [column][16] weights that `load` reads.
+// sums = fma(weight, activation, sums) for `columns` columns of [column][16] weights that `load`
+// reads.
 template <int tokens, class Load>
 QUIRE_ALWAYS_INLINE inline void add_columns(int columns, const float* values, std::int64_t stride,
                                             Sums<tokens>& sums, Load load) {
@@ -265,17 +275,18 @@ struct PlainProduct {
                                       Sums<tokens>& sums) {
     constexpr int kVector = kLanes * (type == DType::f32 ? 4 : 2);
     const float* values = args.values + first_token * args.value_stride;
-    add_columns<tokens>(args.columns, values, args.value_stride, sums, [&](std::int64_t vector) LAMBDA {
-      const std::byte* from = panel.at + vector * kVector;
-      if (panel.ahead) fetch<1>(panel.ahead + vector * kVector);
-      if constexpr (type == DType::f32) {
-        return _mm256_loadu_ps(reinterpret_cast<const float*>(from));
-      } else if constexpr (type == DType::f16) {
-        return load_halves(from);
-      } else {
-        return load_bfloats(from);
-      }
-    });
+    add_columns<tokens>(args.columns, values, args.value_stride, sums,
+                        [&](std::int64_t vector) LAMBDA {
+                          const std::byte* from = panel.at + vector * kVector;
+                          if (panel.ahead) fetch<1>(panel.ahead + vector * kVector);
+                          if constexpr (type == DType::f32) {
+                            return _mm256_loadu_ps(reinterpret_cast<const float*>(from));
+                          } else if constexpr (type == DType::f16) {
+                            return load_halves(from);
+                          } else {
+                            return load_bfloats(from);
+                          }
+                        });
   }
 };
 
@@ -290,7 +301,8 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, int h
     const __m256i codes = load_codes<Format, quad>(record + group * Sizes::kGroupBytes + 32 * half);
     unroll<4>([&](auto c) LAMBDA {
       __m256i code = _mm256_and_si256(_mm256_srli_epi32(codes, 8 * c), _mm256_set1_epi32(255));
-      if constexpr (Sizes::kOffset != 0) code = _mm256_sub_epi32(code, _mm256_set1_epi32(Sizes::kOffset));
+      if constexpr (Sizes::kOffset != 0)
+        code = _mm256_sub_epi32(code, _mm256_set1_epi32(Sizes::kOffset));
       __m256 weight = times(scales.scale, code);
       if constexpr (Sizes::kMinimum) weight = _mm256_add_ps(weight, scales.minimum);
       _mm256_storeu_ps(to + (4 * quad + c) * kHalves * kLanes, weight);
@@ -311,10 +323,11 @@ struct ExpandedProduct {
     alignas(32) float weights[kGroup * kHalves * kLanes];
     int group = 0;
     for (int column = 0; column < args.columns; column += kGroup) {
-      for (int half = 0; half < kHalves; ++half) expand<Format>(record, group, half, weights + kLanes * half);
-      add_columns<tokens>(kGroup, values + column, args.value_stride, sums, [&](std::int64_t vector) LAMBDA {
-        return _mm256_load_ps(weights + vector * kLanes);
-      });
+      for (int half = 0; half < kHalves; ++half)
+        expand<Format>(record, group, half, weights + kLanes * half);
+      add_columns<tokens>(kGroup, values + column, args.value_stride, sums,
+                          [&](std::int64_t vector)
+                              LAMBDA { return _mm256_load_ps(weights + vector * kLanes); });
       if (++group == Sizes::kGroups) {
         group = 0;
         record += Sizes::kRecordBytes;
@@ -336,21 +349,25 @@ template <class Product, int tokens>
 void multiply_tile(const MatmulArgs& args, std::int64_t index, bool fetch_next, int first_token) {
   const std::int64_t first_row = index * kHalves * kLanes;
   const std::byte* at = args.panels + static_cast<std::size_t>(index) * args.panel_bytes;
-  const __m256i masks[kHalves] = {lane_mask(args.rows - first_row), lane_mask(args.rows - first_row - kLanes)};
+  const __m256i masks[kHalves] = {lane_mask(args.rows - first_row),
+                                  lane_mask(args.rows - first_row - kLanes)};
   Sums<tokens> sums;
   float* output = args.output + first_token * args.output_stride + first_row;
   unroll<tokens>([&](auto t) LAMBDA {
     unroll<kHalves>([&](auto half) LAMBDA {
       sums[half][t] = _mm256_setzero_ps();
       if (args.resume) {
-        sums[half][t] = _mm256_maskload_ps(output + t * args.output_stride + half * kLanes, masks[half]);
+        sums[half][t] =
+            _mm256_maskload_ps(output + t * args.output_stride + half * kLanes, masks[half]);
       }
     });
   });
-  Product::template add<tokens>(args, {at, fetch_next ? at + args.panel_bytes : nullptr}, first_token, sums);
+  Product::template add<tokens>(args, {at, fetch_next ? at + args.panel_bytes : nullptr},
+                                first_token, sums);
   unroll<kHalves>([&](auto half) LAMBDA {
-    const __m256 bias = args.bias ? _mm256_maskload_ps(args.bias + first_row + half * kLanes, masks[half])
-                                  : _mm256_setzero_ps();
+    const __m256 bias = args.bias
+                            ? _mm256_maskload_ps(args.bias + first_row + half * kLanes, masks[half])
+                            : _mm256_setzero_ps();
     unroll<tokens>([&](auto t) LAMBDA {
       const __m256 sum = args.bias ? _mm256_add_ps(sums[half][t], bias) : sums[half][t];
       _mm256_maskstore_ps(output + t * args.output_stride + half * kLanes, masks[half], sum);
@@ -358,7 +375,8 @@ void multiply_tile(const MatmulArgs& args, std::int64_t index, bool fetch_next, 
   });
 }
 
-using TileFunction = void (*)(const MatmulArgs& args, std::int64_t index, bool fetch_next, int first_token);
+using TileFunction = void (*)(const MatmulArgs& args, std::int64_t index, bool fetch_next,
+                              int first_token);
 
 template <class Product, int... counts>
 void multiply_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
@@ -397,10 +415,12 @@ QUIRE_ALWAYS_INLINE inline int largest_lane(__m256i x) {
 void multiply_avx2(const MatmulArgs& args) {
   switch (args.form) {
     case MatmulForm::integer:
-      visit_packed_format(args.type, [&]<class Format>() { multiply_all<IntegerProduct<Format>>(args); });
+      visit_packed_format(args.type,
+                          [&]<class Format>() { multiply_all<IntegerProduct<Format>>(args); });
       return;
     case MatmulForm::expanded:
-      visit_packed_format(args.type, [&]<class Format>() { multiply_all<ExpandedProduct<Format>>(args); });
+      visit_packed_format(args.type,
+                          [&]<class Format>() { multiply_all<ExpandedProduct<Format>>(args); });
       return;
     case MatmulForm::plain:
       if (args.type == DType::f32) multiply_all<PlainProduct<DType::f32>>(args);
@@ -417,8 +437,10 @@ void quantise_row_avx2(const float* values, int columns, ActivationGroup* to, in
     for (int i = 0; i < 4; ++i) {
       const __m256i mask = lane_mask(columns - i * kLanes);
       x[i] = _mm256_maskload_ps(values + group * kGroup + i * kLanes, mask);
-      // Magnitudes compare like the integers that hold them, with infinities and NaNs above the rest.
-      const __m256i bits = _mm256_and_si256(_mm256_castps_si256(x[i]), _mm256_set1_epi32(0x7fffffff));
+      // Magnitudes compare like the integers that hold them, with infinities and NaNs above the
+      // rest.
+      const __m256i bits =
+          _mm256_and_si256(_mm256_castps_si256(x[i]), _mm256_set1_epi32(0x7fffffff));
       largest_bits = _mm256_max_epi32(largest_bits, bits);
     }
     const int bits = largest_lane(largest_bits);
@@ -430,14 +452,16 @@ void quantise_row_avx2(const float* values, int columns, ActivationGroup* to, in
     const __m256i kept = _mm256_set1_epi32(finite ? -1 : 0);
     __m256i codes[4];
     for (int i = 0; i < 4; ++i) {
-      codes[i] = _mm256_and_si256(kept, _mm256_cvtps_epi32(_mm256_mul_ps(x[i], _mm256_set1_ps(inverse))));
+      codes[i] =
+          _mm256_and_si256(kept, _mm256_cvtps_epi32(_mm256_mul_ps(x[i], _mm256_set1_ps(inverse))));
     }
     ActivationGroup& result = to[group];
     // Packing works on 128-bit lanes: the last permutation puts the groups of four back in order.
     const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(codes[0], codes[1]),
                                               _mm256_packs_epi32(codes[2], codes[3]));
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(result.codes), _mm256_permutevar8x32_epi32(packed, order));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(result.codes),
+                        _mm256_permutevar8x32_epi32(packed, order));
     const int totals[2] = {sum_of_lanes(_mm256_add_epi32(codes[0], codes[1])),
                            sum_of_lanes(_mm256_add_epi32(codes[2], codes[3]))};
     result.scale = !finite ? __builtin_nanf("") : zero ? 0.0f : largest / 127.0f;

@@ -4,19 +4,20 @@
 #include "cpu/matmul_unroll.h"
 #include "cpu/packed_format.h"
 
-// AVX-512 with VNNI. A tile is two panels (32 rows) by up to kTile tokens; its sums stay in registers
-// over all columns. Lanes are rows. vpdpbusd multiplies the unsigned weight codes by four activation
-// codes broadcast from memory; the offset of the codes is in the value that its sums begin with.
+// AVX-512 with VNNI. A tile is two panels (32 rows) by up to kTile tokens; its sums stay in
+// registers over all columns. Lanes are rows. vpdpbusd multiplies the unsigned weight codes by four
+// activation codes broadcast from memory; the offset of the codes is in the value that its sums
+// begin with.
 
 namespace quire::cpu {
 namespace {
 
 #define LAMBDA QUIRE_ALWAYS_INLINE
 
-constexpr int kRows = 16;        // lanes
-constexpr int kPanels = 2;       // of a tile
-constexpr int kTile = 6;         // tokens of an integer tile
-constexpr int kFloatTile = 8;    // tokens of a float tile
+constexpr int kRows = 16;         // lanes
+constexpr int kPanels = 2;        // of a tile
+constexpr int kTile = 6;          // tokens of an integer tile
+constexpr int kFloatTile = 8;     // tokens of a float tile
 constexpr int kExpandedTile = 4;  // of one that expands its weights
 
 template <int tokens>
@@ -36,8 +37,9 @@ QUIRE_ALWAYS_INLINE inline void fetch(const std::byte* from) {
   });
 }
 
-
-QUIRE_ALWAYS_INLINE inline __m512i load_bytes(const std::byte* from) { return _mm512_loadu_si512(from); }
+QUIRE_ALWAYS_INLINE inline __m512i load_bytes(const std::byte* from) {
+  return _mm512_loadu_si512(from);
+}
 
 QUIRE_ALWAYS_INLINE inline __m512i load_table(const std::uint8_t* table) {
   return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
@@ -65,8 +67,10 @@ QUIRE_ALWAYS_INLINE inline __m512i load_codes(const std::byte* group) {
                                      : _mm512_srli_epi16(bits, place <= 4 ? 0 : place - 4);
     return _mm512_ternarylogic_epi32(codes, moved, _mm512_set1_epi8(48), 0xf8);
   }
-  if constexpr (Format::kTable == CodeTable::iq4) return _mm512_shuffle_epi8(load_table(kIq4Codes), codes);
-  if constexpr (Format::kTable == CodeTable::mxfp4) return _mm512_shuffle_epi8(load_table(kMxfp4Codes), codes);
+  if constexpr (Format::kTable == CodeTable::iq4)
+    return _mm512_shuffle_epi8(load_table(kIq4Codes), codes);
+  if constexpr (Format::kTable == CodeTable::mxfp4)
+    return _mm512_shuffle_epi8(load_table(kMxfp4Codes), codes);
   return codes;
 }
 
@@ -131,8 +135,9 @@ QUIRE_ALWAYS_INLINE inline Scales load_scales(const std::byte* scales, int group
 
 // Adds quads [first_quad, first_quad + 32 / parts / 4) of a group to the tile's sums.
 template <class Format, int part, int tokens>
-QUIRE_ALWAYS_INLINE inline void add_part(const Panels& records, int group, const ActivationGroup* activations,
-                                         std::int64_t stride, Sums<tokens>& sums) {
+QUIRE_ALWAYS_INLINE inline void add_part(const Panels& records, int group,
+                                         const ActivationGroup* activations, std::int64_t stride,
+                                         Sums<tokens>& sums) {
   using Sizes = PackedSizes<Format>;
   constexpr int kQuads = 8 / Sizes::kParts;
   __m512i dots[kPanels][tokens];
@@ -140,13 +145,15 @@ QUIRE_ALWAYS_INLINE inline void add_part(const Panels& records, int group, const
     if constexpr (Format::kOffsetShift >= 0) {
       const ActivationGroup& a = activations[t * stride];
       const std::int32_t minus = Sizes::kParts == 2 ? a.minus_part[part] : a.minus_total;
-      dots[0][t] = dots[1][t] = _mm512_slli_epi32(_mm512_set1_epi32(minus), Format::kOffsetShift < 0 ? 0 : Format::kOffsetShift);
+      dots[0][t] = dots[1][t] = _mm512_slli_epi32(
+          _mm512_set1_epi32(minus), Format::kOffsetShift < 0 ? 0 : Format::kOffsetShift);
     } else {
       dots[0][t] = dots[1][t] = _mm512_setzero_si512();
     }
   });
   unroll<kQuads>([&](auto q) LAMBDA {
-    // Quads v and v + 4 share a vector of nibbles: one after the other, so that it need not be kept.
+    // Quads v and v + 4 share a vector of nibbles: one after the other, so that it need not be
+    // kept.
     constexpr int i = decltype(q)::kValue;
     constexpr int quad = kQuads == 8 ? i / 2 + i % 2 * 4 : i + part * kQuads;
     const __m512i codes0 = load_codes<Format, quad>(records.at[0] + group * Sizes::kGroupBytes);
@@ -193,7 +200,8 @@ struct IntegerProduct {
           panels.ahead[p] += kBytes;
         });
         unroll<Sizes::kParts>([&](auto part) LAMBDA {
-          add_part<Format, decltype(part)::kValue, tokens>(panels, group, activations, stride, sums);
+          add_part<Format, decltype(part)::kValue, tokens>(panels, group, activations, stride,
+                                                           sums);
         });
         ++activations;
       }
@@ -229,17 +237,18 @@ struct PlainProduct {
                                       Sums<tokens>& sums) {
     constexpr int kColumnBytes = kRows * (type == DType::f32 ? 4 : 2);
     const float* values = args.values + first_token * args.value_stride;
-    add_columns<tokens>(args.columns, values, args.value_stride, sums, [&](int p, int column) LAMBDA {
-      const std::int64_t offset = std::int64_t{column} * kColumnBytes;
-      if (panels.ahead[p]) fetch<1>(panels.ahead[p] + offset);
-      if constexpr (type == DType::f32) {
-        return _mm512_loadu_ps(panels.at[p] + offset);
-      } else if constexpr (type == DType::f16) {
-        return load_halves(panels.at[p] + offset);
-      } else {
-        return load_bfloats(panels.at[p] + offset);
-      }
-    });
+    add_columns<tokens>(args.columns, values, args.value_stride, sums,
+                        [&](int p, int column) LAMBDA {
+                          const std::int64_t offset = std::int64_t{column} * kColumnBytes;
+                          if (panels.ahead[p]) fetch<1>(panels.ahead[p] + offset);
+                          if constexpr (type == DType::f32) {
+                            return _mm512_loadu_ps(panels.at[p] + offset);
+                          } else if constexpr (type == DType::f16) {
+                            return load_halves(panels.at[p] + offset);
+                          } else {
+                            return load_bfloats(panels.at[p] + offset);
+                          }
+                        });
   }
 };
 
@@ -254,7 +263,8 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, float
     const __m512i codes = load_codes<Format, quad>(record + group * Sizes::kGroupBytes);
     unroll<4>([&](auto c) LAMBDA {
       __m512i code = _mm512_and_si512(_mm512_srli_epi32(codes, 8 * c), _mm512_set1_epi32(255));
-      if constexpr (Sizes::kOffset != 0) code = _mm512_sub_epi32(code, _mm512_set1_epi32(Sizes::kOffset));
+      if constexpr (Sizes::kOffset != 0)
+        code = _mm512_sub_epi32(code, _mm512_set1_epi32(Sizes::kOffset));
       __m512 weight = _mm512_mul_ps(scales.scale, _mm512_cvtepi32_ps(code));
       if constexpr (Sizes::kMinimum) weight = _mm512_add_ps(weight, scales.minimum);
       _mm512_storeu_ps(to + (4 * quad + c) * kRows, weight);
@@ -276,7 +286,8 @@ struct ExpandedProduct {
     for (int column = 0; column < args.columns; column += kGroup) {
       unroll<kPanels>([&](auto p) LAMBDA { expand<Format>(panels.at[p], group, weights[p]); });
       add_columns<tokens>(kGroup, values + column, args.value_stride, sums,
-                          [&](int p, int c) LAMBDA { return _mm512_load_ps(weights[p] + c * kRows); });
+                          [&](int p, int c)
+                              LAMBDA { return _mm512_load_ps(weights[p] + c * kRows); });
       if (++group == Sizes::kGroups) {
         group = 0;
         unroll<kPanels>([&](auto p) LAMBDA { panels.at[p] += Sizes::kRecordBytes; });
@@ -287,8 +298,8 @@ struct ExpandedProduct {
 
 // --- tiles ---
 
-// Where the two panels of a tile are and which of their rows exist. A last odd panel is both panels of
-// its tile, the second one without rows.
+// Where the two panels of a tile are and which of their rows exist. A last odd panel is both panels
+// of its tile, the second one without rows.
 struct TileRows {
   Panels panels;
   std::int64_t first_row[kPanels];
@@ -308,8 +319,8 @@ TileRows tile_rows(const MatmulArgs& args, std::int64_t panel) {
   return tile;
 }
 
-// What pass `pass` of `passes` over a tile fetches. Two passes share the work: the last two, so that
-// little of it is pushed out again before it is used.
+// What pass `pass` of `passes` over a tile fetches. Two passes share the work: the last two, so
+// that little of it is pushed out again before it is used.
 void set_ahead(const MatmulArgs& args, std::int64_t panel, int pass, int passes, TileRows& tile) {
   constexpr std::size_t kLargeTile = std::size_t{256} << 10;  // more would not stay cached
   for (int p = 0; p < kPanels; ++p) {
@@ -331,14 +342,16 @@ void multiply_tile(const MatmulArgs& args, const TileRows& tile, int first_token
     unroll<kPanels>([&](auto p) LAMBDA {
       sums[p][t] = _mm512_setzero_ps();
       if (args.resume) {
-        sums[p][t] = _mm512_maskz_loadu_ps(tile.mask[p], output + t * args.output_stride + tile.first_row[p]);
+        sums[p][t] = _mm512_maskz_loadu_ps(tile.mask[p],
+                                           output + t * args.output_stride + tile.first_row[p]);
       }
     });
   });
   Product::template add<tokens>(args, tile.panels, first_token, sums);
   unroll<kPanels>([&](auto p) LAMBDA {
-    const __m512 bias = args.bias ? _mm512_maskz_loadu_ps(tile.mask[p], args.bias + tile.first_row[p])
-                                  : _mm512_setzero_ps();
+    const __m512 bias = args.bias
+                            ? _mm512_maskz_loadu_ps(tile.mask[p], args.bias + tile.first_row[p])
+                            : _mm512_setzero_ps();
     unroll<tokens>([&](auto t) LAMBDA {
       const __m512 sum = args.bias ? _mm512_add_ps(sums[p][t], bias) : sums[p][t];
       _mm512_mask_storeu_ps(output + t * args.output_stride + tile.first_row[p], tile.mask[p], sum);
@@ -375,10 +388,12 @@ void multiply_all(const MatmulArgs& args) {
 void multiply_avx512(const MatmulArgs& args) {
   switch (args.form) {
     case MatmulForm::integer:
-      visit_packed_format(args.type, [&]<class Format>() { multiply_all<IntegerProduct<Format>>(args); });
+      visit_packed_format(args.type,
+                          [&]<class Format>() { multiply_all<IntegerProduct<Format>>(args); });
       return;
     case MatmulForm::expanded:
-      visit_packed_format(args.type, [&]<class Format>() { multiply_all<ExpandedProduct<Format>>(args); });
+      visit_packed_format(args.type,
+                          [&]<class Format>() { multiply_all<ExpandedProduct<Format>>(args); });
       return;
     case MatmulForm::plain:
       if (args.type == DType::f32) multiply_all<PlainProduct<DType::f32>>(args);
@@ -405,11 +420,14 @@ void quantise_row_avx512(const float* values, int columns, ActivationGroup* to, 
     const bool zero = finite && largest < kSmallestActivation;
     const float inverse = !finite || zero ? 0.0f : 127.0f / largest;
     const __mmask16 kept = finite ? 0xffff : 0;
-    const __m512i low_codes = _mm512_maskz_cvtps_epi32(kept, _mm512_mul_ps(low, _mm512_set1_ps(inverse)));
-    const __m512i high_codes = _mm512_maskz_cvtps_epi32(kept, _mm512_mul_ps(high, _mm512_set1_ps(inverse)));
+    const __m512i low_codes =
+        _mm512_maskz_cvtps_epi32(kept, _mm512_mul_ps(low, _mm512_set1_ps(inverse)));
+    const __m512i high_codes =
+        _mm512_maskz_cvtps_epi32(kept, _mm512_mul_ps(high, _mm512_set1_ps(inverse)));
     ActivationGroup& result = to[group];
     _mm_storeu_si128(reinterpret_cast<__m128i*>(result.codes), _mm512_cvtepi32_epi8(low_codes));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(result.codes + 16), _mm512_cvtepi32_epi8(high_codes));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(result.codes + 16),
+                     _mm512_cvtepi32_epi8(high_codes));
     const int totals[2] = {_mm512_reduce_add_epi32(low_codes), _mm512_reduce_add_epi32(high_codes)};
     result.scale = !finite ? __builtin_nanf("") : zero ? 0.0f : largest / 127.0f;
     result.sum = result.scale * static_cast<float>(totals[0] + totals[1]);

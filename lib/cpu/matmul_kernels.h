@@ -10,45 +10,51 @@
 
 namespace quire::cpu {
 
-// The 8-bit form of 32 activations: value = scale * code. If one of them is infinite or not a number,
-// all codes are 0 and the scale is not a number.
+// The 8-bit form of 32 activations: value = scale * code. If one of them is infinite or not a
+// number, all codes are 0 and the scale is not a number.
 struct alignas(64) ActivationGroup {
-  std::int8_t codes[32];         // -127 ... 127
-  float scale;                   // largest magnitude / 127; 0 if that is below kSmallestActivation
-  float sum;                     // scale * sum of the codes
-  float part_sum[2];             // the same of each 16 columns
-  std::int32_t minus_total;      // -(sum of the codes)
-  std::int32_t minus_part[2];    // the same of each 16 columns
+  std::int8_t codes[32];       // -127 ... 127
+  float scale;                 // largest magnitude / 127; 0 if that is below kSmallestActivation
+  float sum;                   // scale * sum of the codes
+  float part_sum[2];           // the same of each 16 columns
+  std::int32_t minus_total;    // -(sum of the codes)
+  std::int32_t minus_part[2];  // the same of each 16 columns
   std::int32_t unused;
 };
 
 constexpr float kSmallestActivation = 1e-30f;  // 127 over anything smaller might overflow
 
-enum class MatmulForm { integer, expanded, plain };  // 8-bit activations; float32 ones, quantised and plain weights
+enum class MatmulForm {
+  integer,
+  expanded,
+  plain
+};  // 8-bit activations; float32 ones, quantised and plain weights
 
 // output[t * output_stride + r] = sum over the columns for rows of panels [first_panel, last_panel)
 // and tokens [0, tokens).
 struct MatmulArgs {
   DType type = DType::f32;
   MatmulForm form = MatmulForm::plain;
-  const std::byte* panels = nullptr;    // panel 0
+  const std::byte* panels = nullptr;  // panel 0
   std::size_t panel_bytes = 0;
-  std::int64_t rows = 0;                // of the matrix
+  std::int64_t rows = 0;  // of the matrix
   std::int64_t first_panel = 0;
   std::int64_t last_panel = 0;
-  int columns = 0;                      // of this call
+  int columns = 0;  // of this call
   int tokens = 0;
-  const ActivationGroup* groups = nullptr;  // [tokens][group_stride], the first of this call's columns
+  const ActivationGroup* groups =
+      nullptr;  // [tokens][group_stride], the first of this call's columns
   std::int64_t group_stride = 0;
-  const float* values = nullptr;        // [tokens][value_stride], the same
+  const float* values = nullptr;  // [tokens][value_stride], the same
   std::int64_t value_stride = 0;
-  const float* bias = nullptr;          // [rows], or null
-  bool resume = false;                  // sums go on from what `output` holds
+  const float* bias = nullptr;  // [rows], or null
+  bool resume = false;          // sums go on from what `output` holds
   float* output = nullptr;
   std::int64_t output_stride = 0;
 };
 
-// Quantises `columns` activations into ceil(columns / 32) groups and zeroes the groups up to `groups`.
+// Quantises `columns` activations into ceil(columns / 32) groups and zeroes the groups up to
+// `groups`.
 using QuantiseRow = void (*)(const float* values, int columns, ActivationGroup* to, int groups);
 using Multiply = void (*)(const MatmulArgs& args);
 

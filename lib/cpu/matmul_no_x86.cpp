@@ -10,7 +10,11 @@ void quantise_row_avx2(const float* values, int columns, ActivationGroup* to, in
 void quantise_row_avx512(const float* values, int columns, ActivationGroup* to, int groups) {
   quantise_row_scalar(values, columns, to, groups);
 }
-void multiply_avx2(const MatmulArgs& args) { multiply_scalar(args); }
-void multiply_avx512(const MatmulArgs& args) { multiply_scalar(args); }
+void multiply_avx2(const MatmulArgs& args) {
+  multiply_scalar(args);
+}
+void multiply_avx512(const MatmulArgs& args) {
+  multiply_scalar(args);
+}
 
 }  // namespace quire::cpu

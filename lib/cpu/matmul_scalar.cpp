@@ -31,7 +31,8 @@ void add_group(const ExpandedGroup& weights, const ActivationGroup& activations,
       const std::int8_t* others = activations.codes + part * columns;
       std::int32_t dot = 0;
       for (int i = 0; i < columns; ++i) dot += codes[i] * others[i];
-      sums[row] = std::fma(static_cast<float>(dot), weights.scale[part][row] * activations.scale, sums[row]);
+      sums[row] = std::fma(static_cast<float>(dot), weights.scale[part][row] * activations.scale,
+                           sums[row]);
       if (!weights.minimums) continue;
       const float sum = weights.parts == 1 ? activations.sum : activations.part_sum[part];
       sums[row] = std::fma(weights.minimum[part][row], sum, sums[row]);
@@ -39,13 +40,15 @@ void add_group(const ExpandedGroup& weights, const ActivationGroup& activations,
   }
 }
 
-void add_integer(const MatmulArgs& args, const std::byte* panel, int first_token, int tokens, PanelSums& sums) {
+void add_integer(const MatmulArgs& args, const std::byte* panel, int first_token, int tokens,
+                 PanelSums& sums) {
   const RecordShape shape = record_shape(args.type);
   const int records = (args.columns + shape.columns - 1) / shape.columns;
   ExpandedGroup weights;
   for (int record = 0; record < records; ++record) {
     for (int group = 0; group < shape.groups; ++group) {
-      expand_group(args.type, panel + static_cast<std::size_t>(record) * static_cast<std::size_t>(shape.bytes),
+      expand_group(args.type,
+                   panel + static_cast<std::size_t>(record) * static_cast<std::size_t>(shape.bytes),
                    group, weights);
       for (int t = 0; t < tokens; ++t) {
         const ActivationGroup* row = args.groups + (first_token + t) * args.group_stride;
@@ -62,18 +65,21 @@ void add_columns(const float* weights, int columns, const MatmulArgs& args, int 
     const float* values = args.values + (first_token + t) * args.value_stride + first_column;
     for (int column = 0; column < columns; ++column) {
       for (int row = 0; row < kPanelRows; ++row) {
-        sums.value[t][row] = std::fma(weights[column * kPanelRows + row], values[column], sums.value[t][row]);
+        sums.value[t][row] =
+            std::fma(weights[column * kPanelRows + row], values[column], sums.value[t][row]);
       }
     }
   }
 }
 
-void add_expanded(const MatmulArgs& args, const std::byte* panel, int first_token, int tokens, PanelSums& sums) {
+void add_expanded(const MatmulArgs& args, const std::byte* panel, int first_token, int tokens,
+                  PanelSums& sums) {
   const RecordShape shape = record_shape(args.type);
   ExpandedGroup group;
   float weights[kGroup * kPanelRows];
   for (int first = 0; first < args.columns; first += kGroup) {
-    const std::byte* record = panel + static_cast<std::size_t>(first / shape.columns) * static_cast<std::size_t>(shape.bytes);
+    const std::byte* record = panel + static_cast<std::size_t>(first / shape.columns) *
+                                          static_cast<std::size_t>(shape.bytes);
     expand_group(args.type, record, first % shape.columns / kGroup, group);
     for (int column = 0; column < kGroup; ++column) {
       for (int row = 0; row < kPanelRows; ++row) {
@@ -84,12 +90,14 @@ void add_expanded(const MatmulArgs& args, const std::byte* panel, int first_toke
   }
 }
 
-void add_plain(const MatmulArgs& args, const std::byte* panel, int first_token, int tokens, PanelSums& sums) {
+void add_plain(const MatmulArgs& args, const std::byte* panel, int first_token, int tokens,
+               PanelSums& sums) {
   const std::size_t size = static_cast<std::size_t>(info(args.type).block_bytes);
   float weights[kGroup * kPanelRows];
   for (int first = 0; first < args.columns; first += kGroup) {
     const int columns = std::min(kGroup, args.columns - first);
-    dequantise(args.type, panel + static_cast<std::size_t>(first) * kPanelRows * size, columns * kPanelRows, weights);
+    dequantise(args.type, panel + static_cast<std::size_t>(first) * kPanelRows * size,
+               columns * kPanelRows, weights);
     add_columns(weights, columns, args, first, first_token, tokens, sums);
   }
 }
@@ -106,17 +114,25 @@ void multiply_scalar(const MatmulArgs& args) {
       const int tokens = std::min(kTokens, args.tokens - first);
       std::memset(&sums, 0, sizeof sums);
       for (int t = 0; args.resume && t < tokens; ++t) {
-        std::copy_n(args.output + (first + t) * args.output_stride + first_row, rows, sums.value[t]);
+        std::copy_n(args.output + (first + t) * args.output_stride + first_row, rows,
+                    sums.value[t]);
       }
       switch (args.form) {
-        case MatmulForm::integer: add_integer(args, panel, first, tokens, sums); break;
-        case MatmulForm::expanded: add_expanded(args, panel, first, tokens, sums); break;
-        case MatmulForm::plain: add_plain(args, panel, first, tokens, sums); break;
+        case MatmulForm::integer:
+          add_integer(args, panel, first, tokens, sums);
+          break;
+        case MatmulForm::expanded:
+          add_expanded(args, panel, first, tokens, sums);
+          break;
+        case MatmulForm::plain:
+          add_plain(args, panel, first, tokens, sums);
+          break;
       }
       for (int t = 0; t < tokens; ++t) {
         float* output = args.output + (first + t) * args.output_stride + first_row;
         for (int row = 0; row < rows; ++row) {
-          output[row] = args.bias ? sums.value[t][row] + args.bias[first_row + row] : sums.value[t][row];
+          output[row] =
+              args.bias ? sums.value[t][row] + args.bias[first_row + row] : sums.value[t][row];
         }
       }
     }
@@ -124,7 +140,8 @@ void multiply_scalar(const MatmulArgs& args) {
 }
 
 void quantise_row_scalar(const float* values, int columns, ActivationGroup* to, int groups) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number, ties to even
+  constexpr float kRound =
+      12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number, ties to even
   for (int group = 0; group < groups; ++group) {
     float x[kGroup] = {};
     const int count = std::clamp(columns - group * kGroup, 0, kGroup);
@@ -144,8 +161,8 @@ void quantise_row_scalar(const float* values, int columns, ActivationGroup* to, 
     std::int32_t total[2] = {};
     for (int i = 0; i < kGroup; ++i) {
       const float scaled = finite ? x[i] * inverse : 0.0f;
-      const std::int32_t code = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(scaled + kRound) -
-                                                          std::bit_cast<std::uint32_t>(kRound));
+      const std::int32_t code = static_cast<std::int32_t>(
+          std::bit_cast<std::uint32_t>(scaled + kRound) - std::bit_cast<std::uint32_t>(kRound));
       result.codes[i] = static_cast<std::int8_t>(code);
       total[i / 16] += code;
     }

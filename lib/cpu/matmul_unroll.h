@@ -14,7 +14,8 @@ struct Index {
 };
 
 template <class Body, int... indices>
-QUIRE_ALWAYS_INLINE inline void unroll_sequence(Body& body, std::integer_sequence<int, indices...>) {
+QUIRE_ALWAYS_INLINE inline void unroll_sequence(Body& body,
+                                                std::integer_sequence<int, indices...>) {
   (body(Index<indices>()), ...);
 }
 

@@ -20,7 +20,9 @@ std::uint32_t load_u32(const std::uint8_t* from) {
   return value;
 }
 
-void store_u32(std::uint8_t* to, std::uint32_t value) { std::memcpy(to, &value, sizeof value); }
+void store_u32(std::uint8_t* to, std::uint32_t value) {
+  std::memcpy(to, &value, sizeof value);
+}
 
 // Writes one row's 32 codes into its four bytes of each vector of the group.
 template <CodeForm form>
@@ -72,7 +74,8 @@ void interleave_scales(const RowRecord& record, int row, std::uint8_t* to) {
     using Sizes = PackedSizes<Format>;
     store_u16(to, row, record.scale[0]);
     if constexpr (Sizes::kMinimum) store_u16(to, 16 + row, record.minimum[0]);
-    for (int i = 0; i < Sizes::kGroups * Sizes::kParts; ++i) to[64 + 16 * i + row] = record.factor[i];
+    for (int i = 0; i < Sizes::kGroups * Sizes::kParts; ++i)
+      to[64 + 16 * i + row] = record.factor[i];
     if constexpr (Format::kScales == ScaleForm::super_min) {
       for (int i = 0; i < 8; ++i) to[64 + 128 + 16 * i + row] = record.minimum_factor[i];
     }
@@ -91,7 +94,8 @@ void pack_quantised_panel(const PanelRows& rows, std::int64_t columns, std::byte
   const std::int64_t blocks = columns / block;
   RowRecord record;
   for (std::int64_t first = 0; first < blocks; first += record_blocks) {
-    std::uint8_t* out = reinterpret_cast<std::uint8_t*>(to) + first / record_blocks * Sizes::kRecordBytes;
+    std::uint8_t* out =
+        reinterpret_cast<std::uint8_t*>(to) + first / record_blocks * Sizes::kRecordBytes;
     const int count = static_cast<int>(std::min<std::int64_t>(record_blocks, blocks - first));
     if constexpr (Sizes::kGroups == 8) std::memset(out + Sizes::kCodeBytes, 0, 64);
     for (int row = 0; row < kPanelRows; ++row) {
@@ -135,16 +139,19 @@ Status check_stored(const TensorView& stored, const PackSpec& spec) {
   }
   const std::optional<std::size_t> bytes = row_bytes(stored.type, stored.columns());
   if (!bytes) {
-    return error(StatusCode::unsupported, "{}: rows of {} elements are no whole blocks of {} ({} elements)",
-                 stored.name, stored.columns(), info(stored.type).name, info(stored.type).block);
+    return error(StatusCode::unsupported,
+                 "{}: rows of {} elements are no whole blocks of {} ({} elements)", stored.name,
+                 stored.columns(), info(stored.type).name, info(stored.type).block);
   }
   const std::optional<std::size_t> total =
       (CheckedSize(static_cast<std::uint64_t>(std::max<std::int64_t>(stored.rows(), 0))) *
-       CheckedSize(*bytes)).get();
+       CheckedSize(*bytes))
+          .get();
   if (stored.rows() <= 0 || stored.columns() <= 0 || stored.columns() > (1 << 30) || !total ||
       *total != stored.bytes.size()) {
-    return error(StatusCode::internal, "{}: {} x {} elements of {} do not fill {} bytes", stored.name,
-                 stored.rows(), stored.columns(), info(stored.type).name, stored.bytes.size());
+    return error(StatusCode::internal, "{}: {} x {} elements of {} do not fill {} bytes",
+                 stored.name, stored.rows(), stored.columns(), info(stored.type).name,
+                 stored.bytes.size());
   }
   if (spec.unpermute_heads < 0 ||
       (spec.unpermute_heads > 0 && stored.rows() % (2 * std::int64_t{spec.unpermute_heads}) != 0)) {
@@ -161,7 +168,8 @@ MatmulForm form_of(DType type, Compute compute) {
 
 // Panels taken at once, about 256 KiB.
 std::int64_t panels_at_once(std::size_t panel_bytes) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>((std::size_t{256} << 10) / panel_bytes));
+  return std::max<std::int64_t>(1,
+                                static_cast<std::int64_t>((std::size_t{256} << 10) / panel_bytes));
 }
 
 void pack_all(Matrix& matrix, ThreadPool& pool) {
@@ -183,7 +191,8 @@ void pack_all(Matrix& matrix, ThreadPool& pool) {
 
 std::size_t panel_bytes(DType type, std::int64_t columns) {
   if (!is_quantised(type)) {
-    return static_cast<std::size_t>(columns) * kPanelRows * static_cast<std::size_t>(info(type).block_bytes);
+    return static_cast<std::size_t>(columns) * kPanelRows *
+           static_cast<std::size_t>(info(type).block_bytes);
   }
   const RecordShape shape = record_shape(type);
   return static_cast<std::size_t>(ceil_div<std::int64_t>(columns, shape.columns)) *
@@ -201,11 +210,11 @@ void pack_panel(const Matrix::Source& source, std::int64_t panel, std::int64_t f
   for (int i = 0; i < kPanelRows; ++i) {
     const std::int64_t row = panel * kPanelRows + i;
     if (row >= view.rows()) continue;
-    rows[i] = view.bytes.data() + static_cast<std::size_t>(stored_row(source, row)) * row_size + skipped;
+    rows[i] =
+        view.bytes.data() + static_cast<std::size_t>(stored_row(source, row)) * row_size + skipped;
   }
-  const bool quantised = visit_packed_format(view.type, [&]<class Format>() {
-    pack_quantised_panel<Format>(rows, columns, to);
-  });
+  const bool quantised = visit_packed_format(
+      view.type, [&]<class Format>() { pack_quantised_panel<Format>(rows, columns, to); });
   if (quantised) return;
   if (view.type == DType::f32) {
     pack_plain_panel<std::uint32_t>(rows, columns, to);
@@ -221,10 +230,11 @@ Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, cons
   const std::size_t one = panel_bytes(stored.type, stored.columns());
   const std::optional<std::size_t> bytes =
       (CheckedSize(one) *
-       CheckedSize(static_cast<std::uint64_t>(ceil_div<std::int64_t>(stored.rows(), kPanelRows)))).get();
+       CheckedSize(static_cast<std::uint64_t>(ceil_div<std::int64_t>(stored.rows(), kPanelRows))))
+          .get();
   if (!bytes) {
-    return error(StatusCode::out_of_memory, "{}: {} x {} elements do not fit into memory", stored.name,
-                 stored.rows(), stored.columns());
+    return error(StatusCode::out_of_memory, "{}: {} x {} elements do not fit into memory",
+                 stored.name, stored.rows(), stored.columns());
   }
   return guarded("packing a matrix", [&]() -> Result<std::unique_ptr<PackedMatrix>> {
     PackBuffer buffer;
@@ -232,7 +242,8 @@ Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, cons
       PackArena own_arena(0);
       buffer = (arena ? *arena : own_arena).allocate(*bytes);
       if (!buffer.data()) {
-        return error(StatusCode::out_of_memory, "{}: the system refused {} bytes", stored.name, *bytes);
+        return error(StatusCode::out_of_memory, "{}: the system refused {} bytes", stored.name,
+                     *bytes);
       }
     }
     auto matrix = std::make_unique<Matrix>(Matrix::Source{stored, spec.unpermute_heads},
@@ -242,8 +253,8 @@ Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, cons
   });
 }
 
-std::size_t packed_matrix_bytes(DType type, std::int64_t rows, std::int64_t columns, const PackSpec&,
-                                Compute, bool in_place, Isa) {
+std::size_t packed_matrix_bytes(DType type, std::int64_t rows, std::int64_t columns,
+                                const PackSpec&, Compute, bool in_place, Isa) {
   if (in_place || rows <= 0 || columns <= 0) return 0;
   return (CheckedSize(panel_bytes(type, columns)) *
           CheckedSize(static_cast<std::uint64_t>(ceil_div<std::int64_t>(rows, kPanelRows))))
@@ -258,23 +269,27 @@ void gather_row(const PackedMatrix& packed, std::int64_t row, float* to) {
   if (matrix.in_place()) {
     const std::int64_t stored = stored_row(matrix.source(), row);
     const std::size_t row_size = matrix.source().view.row_size();
-    dequantise(type, matrix.source().view.bytes.data() + static_cast<std::size_t>(stored) * row_size,
+    dequantise(type,
+               matrix.source().view.bytes.data() + static_cast<std::size_t>(stored) * row_size,
                columns, to);
     return;
   }
-  const std::byte* panel = matrix.panels() + static_cast<std::size_t>(row / kPanelRows) * matrix.panel_bytes();
+  const std::byte* panel =
+      matrix.panels() + static_cast<std::size_t>(row / kPanelRows) * matrix.panel_bytes();
   const int lane = static_cast<int>(row % kPanelRows);
   if (!is_quantised(type)) {
     const std::size_t size = static_cast<std::size_t>(info(type).block_bytes);
     for (std::int64_t column = 0; column < columns; ++column) {
-      dequantise(type, panel + static_cast<std::size_t>(column * kPanelRows + lane) * size, 1, to + column);
+      dequantise(type, panel + static_cast<std::size_t>(column * kPanelRows + lane) * size, 1,
+                 to + column);
     }
     return;
   }
   const RecordShape shape = record_shape(type);
   for (std::int64_t column = 0; column < columns; column += kGroup) {
     const std::int64_t record = column / shape.columns;
-    expand_row(type, panel + static_cast<std::size_t>(record) * static_cast<std::size_t>(shape.bytes),
+    expand_row(type,
+               panel + static_cast<std::size_t>(record) * static_cast<std::size_t>(shape.bytes),
                static_cast<int>(column % shape.columns / kGroup), lane, to + column);
   }
 }

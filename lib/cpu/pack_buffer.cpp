@@ -21,11 +21,13 @@ class Mapping {
   explicit Mapping(std::size_t size) {
     const std::optional<std::size_t> mapped_size = checked_add(size, kHugePage);
     if (!mapped_size) return;
-    void* mapped = mmap(nullptr, *mapped_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* mapped =
+        mmap(nullptr, *mapped_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return;
     // More was mapped than is needed: give the ends back.
     std::byte* begin = static_cast<std::byte*>(mapped);
-    const std::size_t head = (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
+    const std::size_t head =
+        (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
     if (head > 0) munmap(begin, head);
     munmap(begin + head + size, kHugePage - head);
     data_ = begin + head;
@@ -40,8 +42,12 @@ class Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  std::byte* data() const { return data_; }
-  std::size_t size() const { return size_; }
+  std::byte* data() const {
+    return data_;
+  }
+  std::size_t size() const {
+    return size_;
+  }
 
  private:
   std::byte* data_ = nullptr;

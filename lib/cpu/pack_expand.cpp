@@ -51,10 +51,12 @@ void expand_scales(const Byte* scales, int group, int first_row, int last_row, E
       const float scale = half_at(scales, row);
       const Byte* factors = scales + 64;
       if constexpr (Format::kScales == ScaleForm::super) {
-        to.scale[0][row] = scale * static_cast<float>(static_cast<std::int8_t>(factors[16 * group + row]));
+        to.scale[0][row] =
+            scale * static_cast<float>(static_cast<std::int8_t>(factors[16 * group + row]));
       } else if constexpr (Format::kScales == ScaleForm::super_min) {
         to.scale[0][row] = scale * static_cast<float>(factors[16 * group + row]);
-        to.minimum[0][row] = -(half_at(scales, 16 + row) * static_cast<float>(factors[128 + 16 * group + row]));
+        to.minimum[0][row] =
+            -(half_at(scales, 16 + row) * static_cast<float>(factors[128 + 16 * group + row]));
       } else {
         for (int part = 0; part < 2; ++part) {
           const Byte factor = factors[16 * (2 * group + part) + row];
@@ -100,7 +102,8 @@ void expand_row(DType type, const std::byte* record, int group, int row, float* 
   visit_packed_format(type, [&]<class Format>() {
     expand<Format>(reinterpret_cast<const Byte*>(record), group, row, row + 1, expanded);
   });
-  for (int column = 0; column < kGroup; ++column) to[column] = expanded_weight(expanded, row, column);
+  for (int column = 0; column < kGroup; ++column)
+    to[column] = expanded_weight(expanded, row, column);
 }
 
 RecordShape record_shape(DType type) {

@@ -32,9 +32,9 @@ void expand_row(DType type, const std::byte* record, int group, int row, float* 
 
 // Sizes of the packed form of a quantised type.
 struct RecordShape {
-  int columns = 0;       // of a record
+  int columns = 0;  // of a record
   int groups = 0;
-  int bytes = 0;         // of a record, all 16 rows
+  int bytes = 0;  // of a record, all 16 rows
 };
 RecordShape record_shape(DType type);
 

@@ -14,8 +14,8 @@ std::uint16_t read_u16(const Byte* from) {
 }
 
 std::uint32_t read_u32(const Byte* from) {
-  return static_cast<std::uint32_t>(read_u16(from)) |
-         static_cast<std::uint32_t>(read_u16(from + 2)) << 16;
+  return static_cast<std::uint32_t>(read_u16(from)) | static_cast<std::uint32_t>(read_u16(from + 2))
+                                                          << 16;
 }
 
 // Low nibbles are elements 0-15, high ones 16-31.
@@ -52,7 +52,9 @@ void unpack_small(DType type, const Byte* from, int group, RowRecord& record) {
   record.scale[group] = read_u16(from);
   switch (type) {
     case DType::q4_0:
-    case DType::iq4_nl: split_nibbles(from + 2, codes); break;
+    case DType::iq4_nl:
+      split_nibbles(from + 2, codes);
+      break;
     case DType::q4_1:
       record.minimum[group] = read_u16(from + 2);
       split_nibbles(from + 4, codes);
@@ -70,14 +72,15 @@ void unpack_small(DType type, const Byte* from, int group, RowRecord& record) {
       for (int j = 0; j < 32; ++j) codes[j] = from[2 + j] ^ 0x80;
       break;
     case DType::mxfp4: {
-      // Scale of the doubled values: 2^(e - 128); bfloat16 has it exactly, below e = 2 as a subnormal.
+      // Scale of the doubled values: 2^(e - 128); bfloat16 has it exactly, below e = 2 as a
+      // subnormal.
       const Byte e = from[0];
-      record.scale[group] =
-          static_cast<std::uint16_t>(e < 2 ? 0x20 << e : (e - 1) << 7);
+      record.scale[group] = static_cast<std::uint16_t>(e < 2 ? 0x20 << e : (e - 1) << 7);
       split_nibbles(from + 1, codes);
       break;
     }
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -161,12 +164,24 @@ void unpack_record(DType type, const std::byte* stored, int blocks, RowRecord& r
   if (blocks < 2) std::memset(&record, 0, sizeof record);  // nothing is left from another row
   if (blocks == 0) return;
   switch (type) {
-    case DType::q2_k: unpack_q2_k(from, record); return;
-    case DType::q3_k: unpack_q3_k(from, record); return;
-    case DType::q4_k: unpack_q4_k(from, record); return;
-    case DType::q5_k: unpack_q5_k(from, record); return;
-    case DType::q6_k: unpack_q6_k(from, record); return;
-    case DType::iq4_xs: unpack_iq4_xs(from, record); return;
+    case DType::q2_k:
+      unpack_q2_k(from, record);
+      return;
+    case DType::q3_k:
+      unpack_q3_k(from, record);
+      return;
+    case DType::q4_k:
+      unpack_q4_k(from, record);
+      return;
+    case DType::q5_k:
+      unpack_q5_k(from, record);
+      return;
+    case DType::q6_k:
+      unpack_q6_k(from, record);
+      return;
+    case DType::iq4_xs:
+      unpack_iq4_xs(from, record);
+      return;
     default:
       for (int group = 0; group < blocks; ++group) {
         unpack_small(type, from + group * info(type).block_bytes, group, record);

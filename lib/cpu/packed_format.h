@@ -8,9 +8,10 @@ namespace quire::cpu {
 
 // How packed weights lie in memory, the same for every instruction set.
 //
-// A panel is 16 output rows over all columns; the panels of a matrix follow each other. A panel of a
-// quantised type is a sequence of records of 2 or 8 groups, a group being 32 columns: first the codes
-// of every group, then the scales of the record. Columns are padded to whole records with zero scales.
+// A panel is 16 output rows over all columns; the panels of a matrix follow each other. A panel of
+// a quantised type is a sequence of records of 2 or 8 groups, a group being 32 columns: first the
+// codes of every group, then the scales of the record. Columns are padded to whole records with
+// zero scales.
 //
 // Codes of a group are unsigned. Byte 4 r + c of a 64-byte vector belongs to row r and to column
 // 4 q + c, q being the column quad (0 ... 7):
@@ -28,7 +29,8 @@ enum class CodeForm { nibbles, nibbles_1, nibbles_2, bytes };
 //   super_min     [16] binary16 scales, [16] binary16 minimums, [8][16] uint8 factors of the scale,
 //                 [8][16] uint8 factors of the minimum
 //   super_16      as super, but [16][16] factors, one for each 16 columns
-//   super_16_min  [16] scales, [16] minimums, [16][16] bytes: factor of the scale in the low nibble,
+//   super_16_min  [16] scales, [16] minimums, [16][16] bytes: factor of the scale in the low
+//   nibble,
 //                 of the minimum in the high one
 // A weight is scale * (code - offset) + minimum; the minimum of super_min and super_16_min is
 // subtracted. Scale and minimum of a group are exact in float32.
@@ -40,8 +42,8 @@ enum class CodeTable { none, iq4, mxfp4 };
 constexpr int kGroup = 32;        // columns with one activation scale
 constexpr int kVectorBytes = 64;  // 16 rows x 4 columns
 
-// Everything that a kernel needs to know about a quantised type. `offset_shift`: log2 of the offset,
-// or -1 for offset 0. `largest_code`: of the unsigned codes after the table.
+// Everything that a kernel needs to know about a quantised type. `offset_shift`: log2 of the
+// offset, or -1 for offset 0. `largest_code`: of the unsigned codes after the table.
 template <DType type>
 struct PackedFormat;
 
@@ -78,27 +80,37 @@ constexpr std::uint8_t kMxfp4Codes[16] = {16, 17, 18, 19, 20, 22, 24, 28,
 
 constexpr int vectors_of_group(CodeForm form) {
   switch (form) {
-    case CodeForm::nibbles: return 4;
-    case CodeForm::nibbles_1: return 5;
-    case CodeForm::nibbles_2: return 6;
-    case CodeForm::bytes: return 8;
+    case CodeForm::nibbles:
+      return 4;
+    case CodeForm::nibbles_1:
+      return 5;
+    case CodeForm::nibbles_2:
+      return 6;
+    case CodeForm::bytes:
+      return 8;
   }
   return 0;
 }
 
 constexpr int groups_of_record(ScaleForm form) {
-  return form == ScaleForm::half || form == ScaleForm::bfloat || form == ScaleForm::half_min ? 2 : 8;
+  return form == ScaleForm::half || form == ScaleForm::bfloat || form == ScaleForm::half_min ? 2
+                                                                                             : 8;
 }
 
 constexpr int scale_bytes_of_record(ScaleForm form) {
   switch (form) {
     case ScaleForm::half:
-    case ScaleForm::bfloat: return 64;
-    case ScaleForm::half_min: return 128;
-    case ScaleForm::super: return 64 + 128;
-    case ScaleForm::super_min: return 64 + 256;
+    case ScaleForm::bfloat:
+      return 64;
+    case ScaleForm::half_min:
+      return 128;
+    case ScaleForm::super:
+      return 64 + 128;
+    case ScaleForm::super_min:
+      return 64 + 256;
     case ScaleForm::super_16:
-    case ScaleForm::super_16_min: return 64 + 256;
+    case ScaleForm::super_16_min:
+      return 64 + 256;
   }
   return 0;
 }
@@ -121,25 +133,52 @@ struct PackedSizes {
   static constexpr int kOffset = Format::kOffsetShift < 0 ? 0 : 1 << Format::kOffsetShift;
 };
 
-// Calls visitor.template operator()<PackedFormat<type>>() for a quantised type and returns true; false for
-// others.
+// Calls visitor.template operator()<PackedFormat<type>>() for a quantised type and returns true;
+// false for others.
 template <class Visitor>
 bool visit_packed_format(DType type, Visitor&& visitor) {
   switch (type) {
-    case DType::q8_0: visitor.template operator()<PackedFormat<DType::q8_0>>(); return true;
-    case DType::q4_0: visitor.template operator()<PackedFormat<DType::q4_0>>(); return true;
-    case DType::q4_1: visitor.template operator()<PackedFormat<DType::q4_1>>(); return true;
-    case DType::q5_0: visitor.template operator()<PackedFormat<DType::q5_0>>(); return true;
-    case DType::q5_1: visitor.template operator()<PackedFormat<DType::q5_1>>(); return true;
-    case DType::q2_k: visitor.template operator()<PackedFormat<DType::q2_k>>(); return true;
-    case DType::q3_k: visitor.template operator()<PackedFormat<DType::q3_k>>(); return true;
-    case DType::q4_k: visitor.template operator()<PackedFormat<DType::q4_k>>(); return true;
-    case DType::q5_k: visitor.template operator()<PackedFormat<DType::q5_k>>(); return true;
-    case DType::q6_k: visitor.template operator()<PackedFormat<DType::q6_k>>(); return true;
-    case DType::iq4_nl: visitor.template operator()<PackedFormat<DType::iq4_nl>>(); return true;
-    case DType::iq4_xs: visitor.template operator()<PackedFormat<DType::iq4_xs>>(); return true;
-    case DType::mxfp4: visitor.template operator()<PackedFormat<DType::mxfp4>>(); return true;
-    default: return false;
+    case DType::q8_0:
+      visitor.template operator()<PackedFormat<DType::q8_0>>();
+      return true;
+    case DType::q4_0:
+      visitor.template operator()<PackedFormat<DType::q4_0>>();
+      return true;
+    case DType::q4_1:
+      visitor.template operator()<PackedFormat<DType::q4_1>>();
+      return true;
+    case DType::q5_0:
+      visitor.template operator()<PackedFormat<DType::q5_0>>();
+      return true;
+    case DType::q5_1:
+      visitor.template operator()<PackedFormat<DType::q5_1>>();
+      return true;
+    case DType::q2_k:
+      visitor.template operator()<PackedFormat<DType::q2_k>>();
+      return true;
+    case DType::q3_k:
+      visitor.template operator()<PackedFormat<DType::q3_k>>();
+      return true;
+    case DType::q4_k:
+      visitor.template operator()<PackedFormat<DType::q4_k>>();
+      return true;
+    case DType::q5_k:
+      visitor.template operator()<PackedFormat<DType::q5_k>>();
+      return true;
+    case DType::q6_k:
+      visitor.template operator()<PackedFormat<DType::q6_k>>();
+      return true;
+    case DType::iq4_nl:
+      visitor.template operator()<PackedFormat<DType::iq4_nl>>();
+      return true;
+    case DType::iq4_xs:
+      visitor.template operator()<PackedFormat<DType::iq4_xs>>();
+      return true;
+    case DType::mxfp4:
+      visitor.template operator()<PackedFormat<DType::mxfp4>>();
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -17,7 +17,8 @@
 namespace quire {
 namespace {
 
-std::unique_ptr<ThreadPool> make_pool(int threads, int spin_microseconds = 50, Executor executor = {}) {
+std::unique_ptr<ThreadPool> make_pool(int threads, int spin_microseconds = 50,
+                                      Executor executor = {}) {
   ThreadPoolOptions options;
   options.threads = threads;
   options.spin_microseconds = spin_microseconds;
@@ -124,7 +125,8 @@ TEST_CASE("thread pool: what one round wrote the next one reads", "[thread_pool]
   for (int round = 0; round < 500; ++round) {
     std::vector<long> next(4);
     auto body = [&](int worker, int workers) {
-      next[static_cast<std::size_t>(worker)] = values[static_cast<std::size_t>((worker + 1) % workers)] + 1;
+      next[static_cast<std::size_t>(worker)] =
+          values[static_cast<std::size_t>((worker + 1) % workers)] + 1;
     };
     pool->run(body);
     values = next;
@@ -140,7 +142,8 @@ TEST_CASE("thread pool: one thread runs everything on the caller", "[thread_pool
   CHECK(ran == std::this_thread::get_id());
 }
 
-TEST_CASE("thread pool: an unused, a resting and a just used pool can be destroyed", "[thread_pool]") {
+TEST_CASE("thread pool: an unused, a resting and a just used pool can be destroyed",
+          "[thread_pool]") {
   for (int i = 0; i < 50; ++i) {
     const auto pool = make_pool(3);
     if (i % 3 > 0) check_rounds(*pool, 1);
@@ -169,7 +172,8 @@ TEST_CASE("thread pool: the host's threads run every index exactly once", "[thre
   }
 }
 
-TEST_CASE("thread pool: a host that never finds a thread leaves the work to the caller", "[thread_pool]") {
+TEST_CASE("thread pool: a host that never finds a thread leaves the work to the caller",
+          "[thread_pool]") {
   std::vector<std::pair<void (*)(void*), void*>> posted;
   Executor executor;
   executor.threads = 3;

@@ -17,9 +17,10 @@
 namespace quire::cpu {
 namespace {
 
-constexpr DType kAllTypes[] = {
-    DType::f32,  DType::f16,  DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1,   DType::q5_0,   DType::q5_1,
-    DType::q2_k, DType::q3_k, DType::q4_k, DType::q5_k, DType::q6_k, DType::iq4_nl, DType::iq4_xs, DType::mxfp4};
+constexpr DType kAllTypes[] = {DType::f32,  DType::f16,    DType::bf16,   DType::q8_0,
+                               DType::q4_0, DType::q4_1,   DType::q5_0,   DType::q5_1,
+                               DType::q2_k, DType::q3_k,   DType::q4_k,   DType::q5_k,
+                               DType::q6_k, DType::iq4_nl, DType::iq4_xs, DType::mxfp4};
 
 std::vector<Isa> isas() {
   std::vector<Isa> supported;
@@ -49,18 +50,25 @@ HalfFields half_fields(DType type) {
     case DType::q4_1:
     case DType::q5_1:
     case DType::q4_k:
-    case DType::q5_k: return {0, 2};
-    case DType::q2_k: return {80, 82};
-    case DType::q3_k: return {108, -1};
-    case DType::q6_k: return {208, -1};
-    case DType::mxfp4: return {-1, -1};
-    default: return {0, -1};
+    case DType::q5_k:
+      return {0, 2};
+    case DType::q2_k:
+      return {80, 82};
+    case DType::q3_k:
+      return {108, -1};
+    case DType::q6_k:
+      return {208, -1};
+    case DType::mxfp4:
+      return {-1, -1};
+    default:
+      return {0, -1};
   }
 }
 
 enum class Fill { random, largest, smallest, zero };
 
-// Stored blocks with random codes, or with every code bit set or clear, and random (or zero) scales.
+// Stored blocks with random codes, or with every code bit set or clear, and random (or zero)
+// scales.
 std::vector<std::byte> stored_matrix(DType type, int rows, int columns, Fill fill, Random& random) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(rows) * *row_bytes(type, columns));
   const std::size_t block = static_cast<std::size_t>(info(type).block_bytes);
@@ -87,7 +95,8 @@ std::vector<std::byte> stored_matrix(DType type, int rows, int columns, Fill fil
     const float scale = fill == Fill::zero ? 0.0f : 0.02f;
     if (fields.first >= 0) put_half(to + fields.first, uniform(random, -scale, scale));
     if (fields.second >= 0) put_half(to + fields.second, uniform(random, -scale, scale));
-    if (type == DType::mxfp4) to[0] = static_cast<std::byte>(fill == Fill::zero ? 0 : 120 + random() % 6);
+    if (type == DType::mxfp4)
+      to[0] = static_cast<std::byte>(fill == Fill::zero ? 0 : 120 + random() % 6);
   }
   return bytes;
 }
@@ -118,12 +127,14 @@ std::unique_ptr<PackedMatrix> pack(const TensorView& view, Compute compute, bool
   REQUIRE(matrix.ok());
   CHECK((*matrix)->rows() == view.rows());
   CHECK((*matrix)->columns() == view.columns());
-  CHECK((*matrix)->bytes() ==
-        packed_matrix_bytes(view.type, view.rows(), view.columns(), spec, compute, in_place, Isa::scalar));
+  CHECK((*matrix)->bytes() == packed_matrix_bytes(view.type, view.rows(), view.columns(), spec,
+                                                  compute, in_place, Isa::scalar));
   return std::move(*matrix);
 }
 
-const Matrix& as_matrix(const PackedMatrix& packed) { return reinterpret_cast<const Matrix&>(packed); }
+const Matrix& as_matrix(const PackedMatrix& packed) {
+  return reinterpret_cast<const Matrix&>(packed);
+}
 
 // Storage aligned to 64 bytes, of exactly the size asked for.
 class Prepared {
@@ -158,11 +169,14 @@ std::vector<float> random_values(int count, Random& random) {
   return values;
 }
 
-std::int64_t panels_of(const PackedMatrix& matrix) { return (matrix.rows() + kPanelRows - 1) / kPanelRows; }
+std::int64_t panels_of(const PackedMatrix& matrix) {
+  return (matrix.rows() + kPanelRows - 1) / kPanelRows;
+}
 
-// The product of all rows, its output with `padding` floats between tokens that must stay untouched.
-std::vector<float> product(Isa isa, const PackedMatrix& matrix, const std::vector<float>& values, int tokens,
-                           const float* bias = nullptr, std::int64_t split = 1 << 30) {
+// The product of all rows, its output with `padding` floats between tokens that must stay
+// untouched.
+std::vector<float> product(Isa isa, const PackedMatrix& matrix, const std::vector<float>& values,
+                           int tokens, const float* bias = nullptr, std::int64_t split = 1 << 30) {
   const int columns = static_cast<int>(matrix.columns());
   const Prepared prepared(isa, values, tokens, columns);
   const std::int64_t rows = matrix.rows();
@@ -170,13 +184,15 @@ std::vector<float> product(Isa isa, const PackedMatrix& matrix, const std::vecto
   std::vector<float> output(static_cast<std::size_t>(tokens * stride), 12345.0f);
   for (std::int64_t first = 0; first < panels_of(matrix); first += split) {
     matmul_kernels(isa).multiply(as_matrix(matrix), prepared.get(), first,
-                                 std::min(panels_of(matrix), first + split), bias, output.data(), stride);
+                                 std::min(panels_of(matrix), first + split), bias, output.data(),
+                                 stride);
   }
   std::vector<float> result(static_cast<std::size_t>(tokens * rows));
   bool untouched = true;
   for (int t = 0; t < tokens; ++t) {
     std::copy_n(output.data() + t * stride, rows, result.data() + t * rows);
-    for (std::int64_t r = rows; r < stride; ++r) untouched = untouched && output[t * stride + r] == 12345.0f;
+    for (std::int64_t r = rows; r < stride; ++r)
+      untouched = untouched && output[t * stride + r] == 12345.0f;
   }
   CHECK(untouched);
   return result;
@@ -190,7 +206,9 @@ std::vector<float> first_tokens(const std::vector<float>& values, int tokens, in
   return std::vector<float>(values.begin(), values.begin() + tokens * width);
 }
 
-int columns_of(DType type) { return info(type).block == 256 ? 512 : info(type).block == 32 ? 224 : 75; }
+int columns_of(DType type) {
+  return info(type).block == 256 ? 512 : info(type).block == 32 ? 224 : 75;
+}
 
 struct Largest {
   double error_over_bound = 0;
@@ -221,7 +239,8 @@ void check_against_doubles(DType type, const std::vector<std::byte>& stored, int
       }
       // Rounding in float32, also of a minimum that cancels against its codes.
       bound += (integer ? 1e-4 : columns * 6e-8) * magnitude + 1e-30;
-      worst = std::max(worst, std::fabs(exact - output[static_cast<std::size_t>(t * rows + r)]) / bound);
+      worst = std::max(worst,
+                       std::fabs(exact - output[static_cast<std::size_t>(t * rows + r)]) / bound);
     }
   }
   CHECK(worst <= 1.0);
@@ -259,7 +278,8 @@ TEST_CASE("matmul: no sum saturates at the largest codes and activations", "[mat
     const int columns = columns_of(type);
     std::vector<float> values(static_cast<std::size_t>(tokens * columns), 3.0f);
     for (int k = 0; k < columns; ++k) values[static_cast<std::size_t>(columns + k)] = -3.0f;
-    for (int k = 0; k < columns; ++k) values[static_cast<std::size_t>(2 * columns + k)] = k % 2 ? -3.0f : 3.0f;
+    for (int k = 0; k < columns; ++k)
+      values[static_cast<std::size_t>(2 * columns + k)] = k % 2 ? -3.0f : 3.0f;
     for (const Fill fill : {Fill::largest, Fill::smallest, Fill::zero}) {
       const auto stored = stored_matrix(type, rows, columns, fill, random);
       for (const Compute compute : {Compute::automatic, Compute::f32}) {
@@ -274,7 +294,8 @@ TEST_CASE("matmul: no sum saturates at the largest codes and activations", "[mat
   }
 }
 
-TEST_CASE("matmul: same bits for any number of tokens, split of panels and instruction set", "[matmul]") {
+TEST_CASE("matmul: same bits for any number of tokens, split of panels and instruction set",
+          "[matmul]") {
   Random random(3);
   const int most = 64, rows = 83;
   for (const DType type : kAllTypes) {
@@ -292,12 +313,14 @@ TEST_CASE("matmul: same bits for any number of tokens, split of panels and instr
         CHECK(same_bits(product(isa, *matrix, values, most, bias.data(), 1), reference));
         CHECK(same_bits(product(isa, *matrix, values, most, bias.data(), 3), reference));
         if (isa == Isa::scalar && compute == Compute::f32) continue;  // slow, and the same code
-        for (const int tokens : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 17, 23, 31, 33, 47, 63}) {
+        for (const int tokens :
+             {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 16, 17, 23, 31, 33, 47, 63}) {
           INFO(tokens);
           CHECK(same_bits(product(isa, *matrix, values, tokens, bias.data()),
                           first_tokens(reference, tokens, rows)));
         }
-        CHECK(same_bits(product(isa, *in_place, values, 9, bias.data()), first_tokens(reference, 9, rows)));
+        CHECK(same_bits(product(isa, *in_place, values, 9, bias.data()),
+                        first_tokens(reference, 9, rows)));
       }
     }
   }
@@ -378,7 +401,8 @@ TEST_CASE("pack: gathered rows are the dequantised bits", "[matmul]") {
     PackSpec spec;
     spec.gather = true;
     for (const bool in_place : {false, true}) {
-      const auto matrix = pack(view_of(stored, type, rows, columns), Compute::automatic, in_place, spec);
+      const auto matrix =
+          pack(view_of(stored, type, rows, columns), Compute::automatic, in_place, spec);
       std::vector<float> gathered(expected.size());
       for (int r = 0; r < rows; ++r) gather_row(*matrix, r, gathered.data() + r * columns);
       INFO(info(type).name << " in place " << in_place);
@@ -404,15 +428,17 @@ TEST_CASE("pack: rows that the converter reordered per head come back in halves"
   PackSpec spec;
   spec.unpermute_heads = heads;
   for (const bool in_place : {false, true}) {
-    const auto matrix =
-        pack(view_of(stored, DType::f32, heads * size, columns), Compute::automatic, in_place, spec);
+    const auto matrix = pack(view_of(stored, DType::f32, heads * size, columns), Compute::automatic,
+                             in_place, spec);
     std::vector<float> gathered(original.size());
     for (int r = 0; r < heads * size; ++r) gather_row(*matrix, r, gathered.data() + r * columns);
     CHECK(gathered == original);
     std::vector<float> one(columns, 0.0f);
     one[2] = 1;
     const auto output = product(best_isa(), *matrix, one, 1);
-    for (int r = 0; r < heads * size; ++r) CHECK(output[static_cast<std::size_t>(r)] == original[static_cast<std::size_t>(r * columns + 2)]);
+    for (int r = 0; r < heads * size; ++r)
+      CHECK(output[static_cast<std::size_t>(r)] ==
+            original[static_cast<std::size_t>(r * columns + 2)]);
   }
 }
 
@@ -420,16 +446,19 @@ TEST_CASE("pack: shapes that do not fit are refused with both numbers", "[matmul
   const auto pool = make_pool(1);
   std::vector<std::byte> bytes(100);
   PackSpec spec;
-  auto partial = pack_matrix(view_of(bytes, DType::q4_k, 2, 100), spec, Compute::automatic, false, Isa::scalar, *pool);
+  auto partial = pack_matrix(view_of(bytes, DType::q4_k, 2, 100), spec, Compute::automatic, false,
+                             Isa::scalar, *pool);
   REQUIRE_FALSE(partial.ok());
   CHECK(partial.status().code() == StatusCode::unsupported);
   CHECK(partial.status().message().find("100") != std::string::npos);
   CHECK(partial.status().message().find("256") != std::string::npos);
-  auto shorter = pack_matrix(view_of(bytes, DType::f32, 5, 6), spec, Compute::automatic, false, Isa::scalar, *pool);
+  auto shorter = pack_matrix(view_of(bytes, DType::f32, 5, 6), spec, Compute::automatic, false,
+                             Isa::scalar, *pool);
   REQUIRE_FALSE(shorter.ok());
   CHECK(shorter.status().code() == StatusCode::internal);
   spec.unpermute_heads = 3;
-  auto heads = pack_matrix(view_of(bytes, DType::f32, 5, 5), spec, Compute::automatic, false, Isa::scalar, *pool);
+  auto heads = pack_matrix(view_of(bytes, DType::f32, 5, 5), spec, Compute::automatic, false,
+                           Isa::scalar, *pool);
   REQUIRE_FALSE(heads.ok());
   CHECK(heads.status().code() == StatusCode::malformed);
 }

@@ -339,6 +339,18 @@ TEST_CASE("log-probabilities are those of the model, sorted, whatever the sampli
   CHECK(generate(engine, odd).choices[0].logprobs[0].top == expected.top);
 }
 
+TEST_CASE("a padded row of the head is never chosen for text", "[sampling]") {
+  Engine engine = open_engine(data_path("tiny/llama"));  // 320 rows, 316 tokens
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    Request request = sampled({}, seed, 40);
+    request.prompt = "hello";
+    request.sampling.temperature = 3.0f;
+    request.sampling.top_k = 0;
+    const Generation answer = generate(engine, request);
+    for (std::int32_t id : answer.choices[0].tokens) CHECK(id < 316);
+  }
+}
+
 TEST_CASE("a host's executor runs the work", "[executor]") {
   struct Worker {
     std::mutex mutex;

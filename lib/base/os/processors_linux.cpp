@@ -120,9 +120,8 @@ std::optional<int> processors_of_quota(std::string_view quota, std::string_view 
 std::optional<int> processors_of_cpu_max(std::string_view text) {
   const std::string_view quota = first_word(text);
   if (quota.empty()) return std::nullopt;
-  return processors_of_quota(quota,
-                             text.substr(static_cast<std::size_t>(quota.data() - text.data()) +
-                                         quota.size()));
+  return processors_of_quota(
+      quota, text.substr(static_cast<std::size_t>(quota.data() - text.data()) + quota.size()));
 }
 
 int available_processors() {
