@@ -17,13 +17,13 @@ namespace quire {
 
 // What opening a model would take, from the file's header alone.
 struct Estimate {
-  std::size_t weight_bytes = 0;        // resident after loading
-  std::size_t load_peak_bytes = 0;     // weights while loading (both copies count), + the rest
-  std::size_t scratch_bytes = 0;       // activations, logits
+  std::size_t weight_bytes = 0;     // resident after loading
+  std::size_t load_peak_bytes = 0;  // weights while loading (both copies count), + the rest
+  std::size_t scratch_bytes = 0;    // activations, logits
   std::size_t kv_bytes_per_token = 0;
-  std::size_t kv_bytes = 0;            // reserved for keys and values
-  int max_tokens = 0;                  // tokens of all sequences that fit kv_bytes
-  int context = 0;                     // most tokens of one sequence
+  std::size_t kv_bytes = 0;  // reserved for keys and values
+  int max_tokens = 0;        // tokens of all sequences that fit kv_bytes
+  int context = 0;           // most tokens of one sequence
 };
 
 // Limits of one call of `step`; 0 means no limit. Without both, a step is one whole pass.
@@ -34,22 +34,22 @@ struct StepLimits {
 
 // What one call of `step` did.
 struct StepReport {
-  int decode_tokens = 0;    // of the passes completed by this call
+  int decode_tokens = 0;  // of the passes completed by this call
   int prefill_tokens = 0;
-  int sequences = 0;        // in the pass
+  int sequences = 0;  // in the pass
   double seconds = 0;
-  bool cut = false;         // stopped by the time limit inside a pass; the next step goes on
+  bool cut = false;  // stopped by the time limit inside a pass; the next step goes on
   int pages_free = 0;
   int pages_in_use = 0;
-  int pages_cached = 0;     // kept by the prefix cache, used by no sequence
+  int pages_cached = 0;  // kept by the prefix cache, used by no sequence
 };
 
 struct EngineStats {
-  std::size_t memory_bytes = 0;       // in use: weights, KV, scratch
+  std::size_t memory_bytes = 0;  // in use: weights, KV, scratch
   std::size_t peak_memory_bytes = 0;
   std::size_t kv_bytes = 0;
-  int waiting = 0;                    // requests
-  int running = 0;                    // sequences
+  int waiting = 0;  // requests
+  int running = 0;  // sequences
   int page_size = 0;
   int pages_free = 0, pages_in_use = 0, pages_cached = 0, pages_total = 0;
   long long prefix_queries = 0, prefix_hit_tokens = 0;

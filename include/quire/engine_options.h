@@ -11,8 +11,12 @@
 namespace quire {
 
 namespace literals {
-constexpr std::size_t operator""_MiB(unsigned long long n) { return static_cast<std::size_t>(n) << 20; }
-constexpr std::size_t operator""_GiB(unsigned long long n) { return static_cast<std::size_t>(n) << 30; }
+constexpr std::size_t operator""_MiB(unsigned long long n) {
+  return static_cast<std::size_t>(n) << 20;
+}
+constexpr std::size_t operator""_GiB(unsigned long long n) {
+  return static_cast<std::size_t>(n) << 30;
+}
 }  // namespace literals
 
 enum class LogLevel { info, warning, error };
@@ -32,22 +36,22 @@ struct Executor {
 };
 
 struct CacheOptions {
-  bool enabled = true;          // the prefix cache
-  int page_size = 0;            // tokens in a page: 8, 16, 32, 64 or 128; 0: the device's default
+  bool enabled = true;  // the prefix cache
+  int page_size = 0;    // tokens in a page: 8, 16, 32, 64 or 128; 0: the device's default
   KvType type = KvType::f16;
 };
 
 struct SchedulingOptions {
-  int max_running = 64;         // sequences that run at once
-  int max_step_tokens = 512;    // tokens in a pass; >= max_running + 16
-  int max_queued = 1024;        // requests that wait; one more is refused
-  int max_bypasses = 8;         // later requests that may be admitted before a waiting one
+  int max_running = 64;       // sequences that run at once
+  int max_step_tokens = 512;  // tokens in a pass; >= max_running + 16
+  int max_queued = 1024;      // requests that wait; one more is refused
+  int max_bypasses = 8;       // later requests that may be admitted before a waiting one
 };
 
 struct CpuOptions {
   Compute compute = Compute::automatic;
-  bool copy_weights = true;     // false: multiply weights where they are mapped (slower)
-  int spin_microseconds = 50;   // how long an idle worker spins inside a step before it sleeps
+  bool copy_weights = true;    // false: multiply weights where they are mapped (slower)
+  int spin_microseconds = 50;  // how long an idle worker spins inside a step before it sleeps
 };
 
 struct EngineOptions {
@@ -57,9 +61,10 @@ struct EngineOptions {
   std::size_t kv_bytes = 0;      // most for keys and values; 0: what `context` x 4 needs, capped
   int context = 0;               // most tokens of a sequence; 0: the model's, at most 8192
   int threads = 0;               // 0: the processors this process may use
-  std::function<void(LogLevel, std::string_view)> log;  // called on the thread that calls the engine
-  Executor executor;             // unset: the engine's own threads
-  std::function<bool(double done)> on_load_progress;    // 0 ... 1; false stops the load
+  std::function<void(LogLevel, std::string_view)>
+      log;                                            // called on the thread that calls the engine
+  Executor executor;                                  // unset: the engine's own threads
+  std::function<bool(double done)> on_load_progress;  // 0 ... 1; false stops the load
   CacheOptions cache;
   SchedulingOptions scheduling;
   CpuOptions cpu;

@@ -37,30 +37,30 @@ struct TokenLogprob {
 // What a request cost; on its last event.
 struct RequestReport {
   int prompt_tokens = 0;
-  int cached_tokens = 0;     // of them, found in the prefix cache
-  int generated_tokens = 0;  // of all answers
-  double queued_seconds = 0;   // submit to the first pass
-  double prefill_seconds = 0;  // first pass to the first token
-  double decode_seconds = 0;   // first token to the end
+  int cached_tokens = 0;           // of them, found in the prefix cache
+  int generated_tokens = 0;        // of all answers
+  double queued_seconds = 0;       // submit to the first pass
+  double prefill_seconds = 0;      // first pass to the first token
+  double decode_seconds = 0;       // first token to the end
   double first_token_seconds = 0;  // submit to the first token
-  int preemptions = 0;  // times it lost its pages to another request
-  int bypasses = 0;     // times a later request was admitted before it
+  int preemptions = 0;             // times it lost its pages to another request
+  int bypasses = 0;                // times a later request was admitted before it
 };
 
 // A piece of an answer. A value: it stays valid whatever the engine does next.
 struct TokenEvent {
   RequestId request = 0;
-  int choice = 0;                     // 0 ... n - 1
-  std::string text;                   // whole UTF-8 characters, never part of a stop string
-  std::vector<std::int32_t> tokens;   // ids chosen since the last event (at most one a pass)
-  std::vector<TokenLogprob> logprobs;         // one for each of `tokens`, if asked for
+  int choice = 0;                      // 0 ... n - 1
+  std::string text;                    // whole UTF-8 characters, never part of a stop string
+  std::vector<std::int32_t> tokens;    // ids chosen since the last event (at most one a pass)
+  std::vector<TokenLogprob> logprobs;  // one for each of `tokens`, if asked for
   std::vector<TokenLogprob> prompt_logprobs;  // once, before the first token, if asked for
 
-  bool finished = false;              // the last event of this choice
+  bool finished = false;  // the last event of this choice
   FinishReason finish_reason = FinishReason::none;
-  std::string stop_match;             // the stop string that matched, if one did
-  Status status;                      // why, if finish_reason is error
-  std::uint64_t seed = 0;             // the seed in use
+  std::string stop_match;               // the stop string that matched, if one did
+  Status status;                        // why, if finish_reason is error
+  std::uint64_t seed = 0;               // the seed in use
   std::optional<RequestReport> report;  // on the last event of the request
 };
 

@@ -26,8 +26,12 @@ std::optional<T> checked_multiply(std::type_identity_t<T> a, T b) {
 class CheckedSize {
  public:
   CheckedSize(std::uint64_t value = 0) : value_(value) {}  // NOLINT: implicit by design
-  CheckedSize& operator+=(CheckedSize o) { return update(__builtin_add_overflow(value_, o.value_, &value_), o); }
-  CheckedSize& operator*=(CheckedSize o) { return update(__builtin_mul_overflow(value_, o.value_, &value_), o); }
+  CheckedSize& operator+=(CheckedSize o) {
+    return update(__builtin_add_overflow(value_, o.value_, &value_), o);
+  }
+  CheckedSize& operator*=(CheckedSize o) {
+    return update(__builtin_mul_overflow(value_, o.value_, &value_), o);
+  }
   friend CheckedSize operator+(CheckedSize a, CheckedSize b) { return a += b; }
   friend CheckedSize operator*(CheckedSize a, CheckedSize b) { return a *= b; }
   // The value, or nothing if a step overflowed or it does not fit size_t.

@@ -51,7 +51,8 @@ class Json {
   void set(std::string_view key, Json value);
 
  private:
-  std::variant<std::monostate, bool, std::int64_t, double, std::string, JsonArray, JsonObject> value_;
+  std::variant<std::monostate, bool, std::int64_t, double, std::string, JsonArray, JsonObject>
+      value_;
 };
 
 struct JsonLimits {

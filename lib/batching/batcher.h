@@ -17,9 +17,9 @@ namespace quire {
 
 struct BatcherOptions {
   int page_size = 16;
-  int page_count = 0;         // pages of each group; every group has as many
-  std::vector<int> windows;   // of each KV group; 0: all tokens. At least one group
-  int context = 0;            // most tokens of a sequence
+  int page_count = 0;        // pages of each group; every group has as many
+  std::vector<int> windows;  // of each KV group; 0: all tokens. At least one group
+  int context = 0;           // most tokens of a sequence
   int max_running = 64;
   int max_step_tokens = 512;
   int max_bypasses = 8;
@@ -36,8 +36,8 @@ struct BatchRequest {
   int priority = 0;
   std::string tenant;
   bool use_prefix_cache = true;
-  bool prompt_logits = false;        // reads no cache, lists every prompt row but the last
-  int rope_choice = 0;               // 0 short, 1 long: part of the cache namespace
+  bool prompt_logits = false;  // reads no cache, lists every prompt row but the last
+  int rope_choice = 0;         // 0 short, 1 long: part of the cache namespace
 };
 
 struct PlanLimits {
@@ -48,21 +48,22 @@ struct PlanLimits {
 // What the engine decided about one draw of a plan, in the order of Plan::draws.
 struct DrawOutcome {
   std::int32_t token = 0;
-  bool append = true;    // the token joins the sequence (an end token may or may not); false ends it
-  bool finish = false;   // this choice has ended
+  bool append = true;   // the token joins the sequence (an end token may or may not); false ends it
+  bool finish = false;  // this choice has ended
 };
 
 // Pages by state; their sum is page_count of each group, added over groups.
 struct PageCounts {
   int free = 0;
-  int in_use = 0;   // referenced by a sequence
-  int cached = 0;   // held only by the prefix cache
+  int in_use = 0;  // referenced by a sequence
+  int cached = 0;  // held only by the prefix cache
   int total = 0;
 };
 
-// Iteration-level batching (ORCA, OSDI 2022) with chunked prefill over paged KV memory (PagedAttention,
-// SOSP 2023) and the prefix cache. Deterministic: reads no clock (`now` is in seconds on any steady
-// scale), starts no thread. Not thread-safe; the engine feeds it from its request queue.
+// Iteration-level batching (ORCA, OSDI 2022) with chunked prefill over paged KV memory
+// (PagedAttention, SOSP 2023) and the prefix cache. Deterministic: reads no clock (`now` is in
+// seconds on any steady scale), starts no thread. Not thread-safe; the engine feeds it from its
+// request queue.
 //
 // A plan is a transaction: pages are reserved by `plan`, and `commit` or `fail` must follow before
 // the next plan. Nothing is published to the prefix cache before commit.
@@ -73,8 +74,8 @@ class Batcher {
   Batcher(Batcher&&) noexcept;
   Batcher& operator=(Batcher&&) noexcept;
 
-  // ok if the request can be served when alone: prompt + max_tokens within the context, and the pages
-  // of all n choices within the pool; else resource_exhausted with both numbers.
+  // ok if the request can be served when alone: prompt + max_tokens within the context, and the
+  // pages of all n choices within the pool; else resource_exhausted with both numbers.
   Status can_ever_fit(const BatchRequest& request) const;
 
   // Queues a request that can_ever_fit accepts. An id that is in use already is ignored.
@@ -91,7 +92,8 @@ class Batcher {
   // The pass was computed. Appends tokens, publishes full pages, retires finished choices, frees
   // pages behind windows. `outcomes` has one entry for each draw of the plan, also of requests that
   // were cancelled meanwhile. A choice ends at max_tokens in any case; a request with max_tokens 0
-  // ends, without a draw, when its prompt is computed. Plans that are empty or not the last are ignored.
+  // ends, without a draw, when its prompt is computed. Plans that are empty or not the last are
+  // ignored.
   void commit(const Plan& plan, std::span<const DrawOutcome> outcomes, double now);
 
   // The pass failed: publishes nothing and keeps none of its pages; its requests are planned again.
@@ -100,8 +102,8 @@ class Batcher {
   bool has_request(RequestId id) const;
   int waiting() const;  // queued requests, and answers that were preempted
   int running() const;  // sequences
-  // Tokens of a choice so far (prompt, then output), valid until the next call; null when unknown or
-  // retired.
+  // Tokens of a choice so far (prompt, then output), valid until the next call; null when unknown
+  // or retired.
   const std::vector<std::int32_t>* tokens(RequestId id, int choice) const;
   // Counts and times so far; times that have not come yet are 0. Of a request that ended or was
   // cancelled: as of then, until the next plan.

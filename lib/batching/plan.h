@@ -16,8 +16,8 @@ struct PlanSlice {
   int first_row = 0;
   int tokens = 0;
   int first_position = 0;
-  int rope_choice = 0;         // 0: short (or only) factors, 1: long
-  bool decode = false;         // one new token of a running answer
+  int rope_choice = 0;                     // 0: short (or only) factors, 1: long
+  bool decode = false;                     // one new token of a running answer
   std::vector<std::vector<PageId>> pages;  // [group]: the page table up to the last position
 };
 
@@ -32,15 +32,15 @@ struct PlanDraw {
 // What one pass computes: a value, made by Batcher::plan, computed by the decoder, given back to
 // Batcher::commit or Batcher::fail. Indices are into arrays of this struct.
 struct Plan {
-  std::uint64_t serial = 0;             // which plan of the batcher; 0: empty
-  std::vector<std::int32_t> tokens;     // [rows]
-  std::vector<std::int32_t> positions;  // [rows]
+  std::uint64_t serial = 0;                // which plan of the batcher; 0: empty
+  std::vector<std::int32_t> tokens;        // [rows]
+  std::vector<std::int32_t> positions;     // [rows]
   std::vector<std::int32_t> rope_choices;  // [rows]
   std::vector<PlanSlice> slices;
-  std::vector<std::int32_t> logit_rows; // rows whose logits are drawn from, ascending
+  std::vector<std::int32_t> logit_rows;  // rows whose logits are drawn from, ascending
   std::vector<PlanDraw> draws;
   std::vector<std::int32_t> prompt_logit_rows;  // rows whose logits give prompt log-probabilities
-  std::vector<PageCopy> copies;         // done before anything else
+  std::vector<PageCopy> copies;                 // done before anything else
   int decode_tokens = 0;
   int prefill_tokens = 0;
 

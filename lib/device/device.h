@@ -26,13 +26,13 @@ class DeviceBuffer {
 
 // Largest shapes that operations will be called with; fixes the scratch memory of the device.
 struct WorkLimits {
-  int rows = 0;         // tokens of a pass
-  int width = 0;        // widest input or output of any Linear but the head
-  int heads = 0;        // query heads
+  int rows = 0;   // tokens of a pass
+  int width = 0;  // widest input or output of any Linear but the head
+  int heads = 0;  // query heads
   int head_size = 0;
-  int logit_rows = 0;   // rows of one head call
+  int logit_rows = 0;  // rows of one head call
   int vocabulary = 0;
-  int context = 0;      // tokens of a sequence
+  int context = 0;  // tokens of a sequence
 };
 
 // Where a model is computed: memory, packing of weights, and the table of operations. Used from one
@@ -41,16 +41,17 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  virtual std::string name() const = 0;        // "cpu:avx512"
+  virtual std::string name() const = 0;  // "cpu:avx512"
   virtual int threads() const = 0;
-  virtual int default_page_size() const = 0;   // tokens
+  virtual int default_page_size() const = 0;  // tokens
   virtual const ModelOps& ops() const = 0;
 
   // Zero-filled memory, aligned to 64 bytes.
   virtual Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) = 0;
 
   // Turns one stored matrix into what the device multiplies, using all threads.
-  virtual Result<std::unique_ptr<PackedMatrix>> pack(const TensorView& stored, const PackSpec& spec) = 0;
+  virtual Result<std::unique_ptr<PackedMatrix>> pack(const TensorView& stored,
+                                                     const PackSpec& spec) = 0;
   // Bytes that pack would hold for it: exact, for estimates.
   virtual std::size_t packed_bytes(DType type, std::int64_t rows, std::int64_t columns,
                                    const PackSpec& spec) const = 0;

@@ -31,15 +31,15 @@ struct EmbedArgs {
   std::span<const std::int32_t> tokens;  // [rows]
   const PackedMatrix* table = nullptr;   // [vocabulary][width], packed with `gather`
   float scale = 1;
-  float* hidden = nullptr;               // out [rows][width]
+  float* hidden = nullptr;  // out [rows][width]
 };
 
 // Where each row's rotation comes from: halves are rotated (element i with i + dimensions / 2), the
 // elements from `dimensions` on are left alone.
 struct RopeRows {
-  int dimensions = 0;            // even; 0: no rotation in this layer
-  const float* cosine = nullptr; // [rows][dimensions / 2], attention factor included
-  const float* sine = nullptr;   // same shape
+  int dimensions = 0;             // even; 0: no rotation in this layer
+  const float* cosine = nullptr;  // [rows][dimensions / 2], attention factor included
+  const float* sine = nullptr;    // same shape
 };
 
 // Normalisation of Q and K after their projection.
@@ -50,28 +50,28 @@ struct AttentionInputArgs {
   int width = 0;                  // of the residual stream
   const float* hidden = nullptr;  // [rows][width]
   RmsNorm norm;
-  const Linear* q = nullptr;      // [heads * head_size][width]
-  const Linear* k = nullptr;      // [kv_heads * head_size][width]; null: K and V are another layer's
+  const Linear* q = nullptr;  // [heads * head_size][width]
+  const Linear* k = nullptr;  // [kv_heads * head_size][width]; null: K and V are another layer's
   const Linear* v = nullptr;
   int heads = 0;
   QkNorm qk_norm = QkNorm::none;
-  RmsNorm q_norm, k_norm;         // weight [head_size], or of the whole projection
+  RmsNorm q_norm, k_norm;  // weight [head_size], or of the whole projection
   RopeRows rope;
-  float* query = nullptr;         // out [rows][heads][head_size]
-  KvLayer kv;                     // K and V of each row are written to its page
+  float* query = nullptr;                   // out [rows][heads][head_size]
+  KvLayer kv;                               // K and V of each row are written to its page
   std::span<const SequenceRows> sequences;  // cover all rows
 };
 
 struct PagedAttentionArgs {
   std::span<const SequenceRows> sequences;  // cover all rows
-  int heads = 0;                    // a multiple of kv.kv_heads
-  const float* query = nullptr;     // [rows][heads][head_size]
+  int heads = 0;                            // a multiple of kv.kv_heads
+  const float* query = nullptr;             // [rows][heads][head_size]
   KvLayer kv;
-  int window = 0;                   // a key at distance d is seen if d < window; 0: all before
-  float scale = 1;                  // of query . key
-  float soft_cap = 0;               // c * tanh(score / c) if > 0
-  const float* sinks = nullptr;     // [heads]: a logit that takes part in the softmax, or null
-  float* output = nullptr;          // [rows][heads][head_size]
+  int window = 0;                // a key at distance d is seen if d < window; 0: all before
+  float scale = 1;               // of query . key
+  float soft_cap = 0;            // c * tanh(score / c) if > 0
+  const float* sinks = nullptr;  // [heads]: a logit that takes part in the softmax, or null
+  float* output = nullptr;       // [rows][heads][head_size]
 };
 
 // hidden += residual_scale * post_norm(W input + b).
@@ -82,7 +82,7 @@ struct AttentionOutputArgs {
   const Linear* o = nullptr;     // [width][in]
   RmsNorm post_norm;
   float residual_scale = 1;
-  float* hidden = nullptr;       // [rows][width], updated
+  float* hidden = nullptr;  // [rows][width], updated
 };
 
 // A mixture of experts: the router picks top_k experts by logit; their weights are a softmax over
@@ -94,7 +94,7 @@ struct MixtureSpec {
   const Linear* router = nullptr;  // [experts][width]
   const Linear* gate = nullptr;    // experts of them, each [ff][width]
   const Linear* up = nullptr;
-  const Linear* down = nullptr;    // each [width][ff]
+  const Linear* down = nullptr;  // each [width][ff]
 };
 
 struct MlpSpec {
@@ -113,9 +113,9 @@ struct MlpInputArgs {
   const float* hidden = nullptr;  // [rows][width]
   RmsNorm norm;
   const MlpSpec* mlp = nullptr;
-  float* inner = nullptr;         // out [rows][ff], or [rows][top_k][ff]
-  std::int32_t* chosen = nullptr; // out [rows][top_k] experts, for a mixture
-  float* weights = nullptr;       // out [rows][top_k] their weights
+  float* inner = nullptr;          // out [rows][ff], or [rows][top_k][ff]
+  std::int32_t* chosen = nullptr;  // out [rows][top_k] experts, for a mixture
+  float* weights = nullptr;        // out [rows][top_k] their weights
 };
 
 // hidden += residual_scale * post_norm(down(inner)), or the weighted sum over chosen experts.
@@ -128,7 +128,7 @@ struct MlpOutputArgs {
   const MlpSpec* mlp = nullptr;
   RmsNorm post_norm;
   float residual_scale = 1;
-  float* hidden = nullptr;        // [rows][width], updated
+  float* hidden = nullptr;  // [rows][width], updated
 };
 
 // output row i = norm(hidden row rows[i]).
@@ -137,20 +137,20 @@ struct FinalNormArgs {
   int width = 0;
   const float* hidden = nullptr;  // [pass rows][width]
   RmsNorm norm;
-  float* output = nullptr;        // [rows.size()][width]
+  float* output = nullptr;  // [rows.size()][width]
 };
 
 // Columns [first, first + count) of logits = soft_cap(scale * W x): a block of the vocabulary.
 struct HeadArgs {
   int rows = 0;
   int width = 0;
-  const float* input = nullptr;   // [rows][width]
-  const Linear* head = nullptr;   // [vocabulary][width]
-  std::int64_t first = 0;         // a multiple of 64
+  const float* input = nullptr;  // [rows][width]
+  const Linear* head = nullptr;  // [vocabulary][width]
+  std::int64_t first = 0;        // a multiple of 64
   std::int64_t count = 0;
   float scale = 1;
   float soft_cap = 0;
-  float* logits = nullptr;        // [rows][vocabulary]
+  float* logits = nullptr;  // [rows][vocabulary]
 };
 
 // Draws tokens and computes log-probabilities; see sampling/draw.h.
@@ -178,8 +178,8 @@ class Operation {
   Function function_;
 };
 
-// What a backend computes. Each may use all of the device's threads and returns when it is done (or,
-// on a GPU, queued). Errors: device_error, out_of_memory, internal.
+// What a backend computes. Each may use all of the device's threads and returns when it is done
+// (or, on a GPU, queued). Errors: device_error, out_of_memory, internal.
 struct ModelOps {
   Operation<EmbedArgs> embed;
   Operation<AttentionInputArgs> attention_input;

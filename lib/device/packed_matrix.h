@@ -19,7 +19,7 @@ class PackedMatrix {
 
   std::int64_t rows() const { return rows_; }        // out-features
   std::int64_t columns() const { return columns_; }  // in-features
-  virtual std::size_t bytes() const = 0;             // of memory that it holds, mapped files excluded
+  virtual std::size_t bytes() const = 0;  // of memory that it holds, mapped files excluded
 
  private:
   std::int64_t rows_;
@@ -28,8 +28,9 @@ class PackedMatrix {
 
 // What pack needs to know beside the stored weights.
 struct PackSpec {
-  // Row r of the packed matrix is stored row `unpermute_heads`-wise: 0 keeps the order; h > 0 undoes
-  // the converter's per-head reordering of Q and K rows for h heads, so that RoPE rotates halves.
+  // Row r of the packed matrix is stored row `unpermute_heads`-wise: 0 keeps the order; h > 0
+  // undoes the converter's per-head reordering of Q and K rows for h heads, so that RoPE rotates
+  // halves.
   int unpermute_heads = 0;
   bool gather = false;  // rows are also read one by one (token embedding)
 };

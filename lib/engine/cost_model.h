@@ -23,7 +23,8 @@ class CostModel {
     if (prefill_token_ <= 0) return budget_seconds > 0 ? 16 : 32;
     double tokens = std::max(32.0, decode_pass_ / prefill_token_);
     if (budget_seconds > 0) {
-      tokens = std::min(tokens, std::max(8.0, (4 * budget_seconds - decode_pass_) / prefill_token_));
+      tokens =
+          std::min(tokens, std::max(8.0, (4 * budget_seconds - decode_pass_) / prefill_token_));
     }
     return static_cast<int>(std::min(tokens, 1e6));
   }

@@ -45,7 +45,8 @@ RequestReport Engine::Impl::report_of(const LiveRequest& request) const {
 }
 
 // The last event of a choice; the report comes with that of the request's last choice.
-void Engine::Impl::finish_choice(LiveRequest& request, int choice, FinishReason reason, TokenEvent event) {
+void Engine::Impl::finish_choice(LiveRequest& request, int choice, FinishReason reason,
+                                 TokenEvent event) {
   request.choices[static_cast<std::size_t>(choice)].finished = true;
   event.finished = true;
   event.finish_reason = reason;

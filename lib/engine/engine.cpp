@@ -11,12 +11,18 @@ namespace quire {
 
 const char* to_string(FinishReason reason) noexcept {
   switch (reason) {
-    case FinishReason::none: return "none";
-    case FinishReason::end: return "end";
-    case FinishReason::stop: return "stop";
-    case FinishReason::length: return "length";
-    case FinishReason::cancelled: return "cancelled";
-    case FinishReason::error: return "error";
+    case FinishReason::none:
+      return "none";
+    case FinishReason::end:
+      return "end";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+      return "cancelled";
+    case FinishReason::error:
+      return "error";
   }
   return "unknown";
 }
@@ -38,13 +44,17 @@ Result<RequestId> Engine::submit(Request request) {
   return guarded("Engine::submit", [&] { return impl_->submit(std::move(request)); });
 }
 
-bool Engine::cancel(RequestId id) { return impl_->cancel(id); }
+bool Engine::cancel(RequestId id) {
+  return impl_->cancel(id);
+}
 
 Result<StepReport> Engine::step(const StepLimits& limits) {
   return guarded("Engine::step", [&] { return impl_->step(limits); });
 }
 
-std::vector<TokenEvent> Engine::events() { return impl_->take_events(); }
+std::vector<TokenEvent> Engine::events() {
+  return impl_->take_events();
+}
 
 bool Engine::has_work() const {
   std::lock_guard lock(impl_->live_mutex);
@@ -74,7 +84,9 @@ Result<Generation> Engine::generate(Request request) {
   });
 }
 
-const Tokenizer& Engine::tokenizer() const { return *impl_->tokenizer; }
+const Tokenizer& Engine::tokenizer() const {
+  return *impl_->tokenizer;
+}
 
 EngineStats Engine::stats() const {
   EngineStats stats;

@@ -35,15 +35,15 @@ struct PendingRequest {
 struct PassInFlight {
   Plan plan;
   Status begin_status;
-  // What each draw given to the decoder is for: a token of an answer (`index` into plan.draws), or the
-  // log-probability of the prompt token at `index`.
+  // What each draw given to the decoder is for: a token of an answer (`index` into plan.draws), or
+  // the log-probability of the prompt token at `index`.
   struct DrawPurpose {
     RequestId request = 0;
     bool of_prompt = false;
     int index = 0;
   };
   std::vector<DrawPurpose> purposes;
-  double seconds = 0;               // computing so far
+  double seconds = 0;  // computing so far
 };
 
 struct [[gnu::visibility("hidden")]] Engine::Impl {
@@ -59,7 +59,7 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   const Tokenizer::Impl* text = nullptr;  // of `tokenizer`
   std::optional<Batcher> batcher;
   MemoryPlan memory;
-  SamplingParams defaults;  // from generation_config
+  SamplingParams defaults;                // from generation_config
   std::vector<std::int32_t> padding_ids;  // rows of the head that are no token
   double load_seconds = 0;
   Clock::time_point epoch = Clock::now();
@@ -79,14 +79,17 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
 
   explicit Impl(const EngineOptions& o) : options(o), queue(o.scheduling.max_queued) {}
 
-  double now() const { return std::chrono::duration<double>(Clock::now() - epoch).count(); }
+  double now() const {
+    return std::chrono::duration<double>(Clock::now() - epoch).count();
+  }
   void log(LogLevel level, const std::string& message) const {
     if (options.log) options.log(level, message);
   }
   bool is_live(RequestId id) const;
 
   // open.cpp
-  static Result<std::unique_ptr<Impl>> open(const ModelSource& source, const EngineOptions& options);
+  static Result<std::unique_ptr<Impl>> open(const ModelSource& source,
+                                            const EngineOptions& options);
   // submit.cpp
   Result<RequestId> submit(Request request);
   bool cancel(RequestId id);
@@ -97,20 +100,21 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
  private:
   // submit.cpp
   Result<std::vector<std::int32_t>> encode_prompt(const Request& request) const;
-  Result<std::unique_ptr<LiveRequest>> make_live(const Request& request, std::vector<std::int32_t> prompt);
+  Result<std::unique_ptr<LiveRequest>> make_live(const Request& request,
+                                                 std::vector<std::int32_t> prompt);
   // step.cpp
   void take_in();
   void forget(RequestId id);
   bool begin_pass(const StepLimits& limits);
   Status run_pass(const StepLimits& limits, double started, bool& cut);
-  void commit_pass(StepReport& report);
+  void commit_pass(StepReport & report);
   Status fail_pass(const Status& why);
   // deliver.cpp
-  DrawOutcome accept_draw(LiveRequest& request, int choice, DrawResult& result);
-  void accept_prompt_result(LiveRequest& request, int position, DrawResult& result);
-  void finish_choice(LiveRequest& request, int choice, FinishReason reason, TokenEvent event);
-  void end_request_with_error(LiveRequest& request, const Status& why);
-  void finish_without_tokens(LiveRequest& request);
+  DrawOutcome accept_draw(LiveRequest & request, int choice, DrawResult& result);
+  void accept_prompt_result(LiveRequest & request, int position, DrawResult& result);
+  void finish_choice(LiveRequest & request, int choice, FinishReason reason, TokenEvent event);
+  void end_request_with_error(LiveRequest & request, const Status& why);
+  void finish_without_tokens(LiveRequest & request);
   RequestReport report_of(const LiveRequest& request) const;
 };
 

@@ -18,18 +18,18 @@ namespace {
 // The events of one request between the engine's thread and its Completion.
 struct Channel {
   std::deque<TokenEvent> events;
-  std::vector<bool> ended;   // [choice] its last event has been put here
-  int open_choices = 1;      // choices that have not ended
-  bool closed = false;   // cancelled: nothing is delivered any more
+  std::vector<bool> ended;  // [choice] its last event has been put here
+  int open_choices = 1;     // choices that have not ended
+  bool closed = false;      // cancelled: nothing is delivered any more
 };
 
 // What an EngineThread and its Completions share; it outlives whichever goes first.
 struct Mailbox {
   std::mutex mutex;
-  std::condition_variable changed;   // an event came, or a channel was closed
-  std::condition_variable work;      // for the engine's thread
+  std::condition_variable changed;  // an event came, or a channel was closed
+  std::condition_variable work;     // for the engine's thread
   std::unordered_map<RequestId, Channel> channels;
-  Engine* engine = nullptr;          // null once the thread has ended
+  Engine* engine = nullptr;  // null once the thread has ended
   bool stop = false;
 
   // With the mutex held.
@@ -95,18 +95,27 @@ Completion::Completion(Completion&&) noexcept = default;
 Completion& Completion::operator=(Completion&&) noexcept = default;
 Completion::~Completion() = default;
 
-const Status& Completion::status() const { return impl_->status; }
-RequestId Completion::id() const { return impl_->id; }
-bool Completion::cancel() { return impl_->cancel(); }
+const Status& Completion::status() const {
+  return impl_->status;
+}
+RequestId Completion::id() const {
+  return impl_->id;
+}
+bool Completion::cancel() {
+  return impl_->cancel();
+}
 
 std::optional<TokenEvent> Completion::next(std::chrono::nanoseconds wait) {
   if (!impl_->mailbox) return std::nullopt;
   Mailbox& mailbox = *impl_->mailbox;
   std::unique_lock lock(mailbox.mutex);
   Channel& channel = mailbox.channels[impl_->id];
-  auto ready = [&] { return channel.closed || !channel.events.empty() || channel.open_choices <= 0; };
+  auto ready = [&] {
+    return channel.closed || !channel.events.empty() || channel.open_choices <= 0;
+  };
   // A day is as good as for ever, and adding more could overflow the clock.
-  mailbox.changed.wait_for(lock, std::min<std::chrono::nanoseconds>(wait, std::chrono::hours(24)), ready);
+  mailbox.changed.wait_for(lock, std::min<std::chrono::nanoseconds>(wait, std::chrono::hours(24)),
+                           ready);
   if (channel.closed || channel.events.empty()) return std::nullopt;
   TokenEvent event = std::move(channel.events.front());
   channel.events.pop_front();

@@ -15,12 +15,14 @@ class GenerationBuilder {
   explicit GenerationBuilder(std::size_t choices) { generation_.choices.resize(choices); }
 
   void add(TokenEvent event) {
-    if (event.choice < 0 || static_cast<std::size_t>(event.choice) >= generation_.choices.size()) return;
+    if (event.choice < 0 || static_cast<std::size_t>(event.choice) >= generation_.choices.size())
+      return;
     Answer& answer = generation_.choices[static_cast<std::size_t>(event.choice)];
     answer.text += event.text;
     answer.tokens.insert(answer.tokens.end(), event.tokens.begin(), event.tokens.end());
     for (TokenLogprob& entry : event.logprobs) answer.logprobs.push_back(std::move(entry));
-    if (!event.prompt_logprobs.empty()) generation_.prompt_logprobs = std::move(event.prompt_logprobs);
+    if (!event.prompt_logprobs.empty())
+      generation_.prompt_logprobs = std::move(event.prompt_logprobs);
     generation_.seed = event.seed;
     if (event.finished) {
       answer.finish_reason = event.finish_reason;

@@ -15,7 +15,8 @@ constexpr std::size_t kDefaultKvBytes = std::size_t{2} << 30;
 constexpr int kMostPages = 1 << 24;
 
 Status refuse(std::string_view option, long long found, std::string_view wanted) {
-  return error(StatusCode::invalid_argument, "EngineOptions: {} is {}, wanted {}", option, found, wanted);
+  return error(StatusCode::invalid_argument, "EngineOptions: {} is {}, wanted {}", option, found,
+               wanted);
 }
 
 Status check_options(const EngineOptions& options, const model::ModelConfig& config) {
@@ -30,12 +31,15 @@ Status check_options(const EngineOptions& options, const model::ModelConfig& con
   if (s.max_queued < 1) return refuse("scheduling.max_queued", s.max_queued, "at least 1");
   if (s.max_bypasses < 0) return refuse("scheduling.max_bypasses", s.max_bypasses, "at least 0");
   if (options.context < 0 || options.context > config.context) {
-    return refuse("context", options.context, fmt::format("0 to {}, the model's own", config.context));
+    return refuse("context", options.context,
+                  fmt::format("0 to {}, the model's own", config.context));
   }
   const int page = options.cache.page_size;
-  const bool known = page == 0 || page == 8 || page == 16 || page == 32 || page == 64 || page == 128;
+  const bool known =
+      page == 0 || page == 8 || page == 16 || page == 32 || page == 64 || page == 128;
   if (!known) return refuse("cache.page_size", page, "8, 16, 32, 64 or 128");
-  if (options.threads < 0 || options.threads > 1024) return refuse("threads", options.threads, "0 to 1024");
+  if (options.threads < 0 || options.threads > 1024)
+    return refuse("threads", options.threads, "0 to 1024");
   if (options.cpu.spin_microseconds < 0) {
     return refuse("cpu.spin_microseconds", options.cpu.spin_microseconds, "at least 0");
   }
@@ -50,23 +54,29 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
   MemoryPlan plan;
   Estimate& estimate = plan.estimate;
   model::DecoderLimits& limits = plan.limits;
-  estimate.context = options.context > 0 ? options.context : std::min(config.context, kDefaultContext);
+  estimate.context =
+      options.context > 0 ? options.context : std::min(config.context, kDefaultContext);
   limits.context = estimate.context;
   limits.rows = options.scheduling.max_step_tokens;
   limits.logit_rows = std::min(kMostLogitRows, options.scheduling.max_running);
-  limits.page_size = options.cache.page_size > 0 ? options.cache.page_size : device.default_page_size();
+  limits.page_size =
+      options.cache.page_size > 0 ? options.cache.page_size : device.default_page_size();
   limits.kv_type = options.cache.type;
 
   auto weights = model::weight_bytes(files, config, device);
   if (!weights) return weights.status();
   estimate.weight_bytes = weights->resident;
-  const auto scratch = (CheckedSize(model::Decoder::activation_bytes(config, limits)) +
-                        CheckedSize(device.scratch_bytes(model::Decoder::work_limits(config, limits)))).get();
+  const auto scratch =
+      (CheckedSize(model::Decoder::activation_bytes(config, limits)) +
+       CheckedSize(device.scratch_bytes(model::Decoder::work_limits(config, limits))))
+          .get();
   const std::size_t page_bytes =
       model::Decoder::page_bytes(config, device, limits.kv_type, limits.page_size);
-  const auto fixed = (CheckedSize(scratch.value_or(SIZE_MAX)) + weights->resident + weights->largest_item).get();
+  const auto fixed =
+      (CheckedSize(scratch.value_or(SIZE_MAX)) + weights->resident + weights->largest_item).get();
   if (!scratch || !fixed || page_bytes == SIZE_MAX) {
-    return error(StatusCode::resource_exhausted, "{}: the model does not fit the address space", files.name());
+    return error(StatusCode::resource_exhausted, "{}: the model does not fit the address space",
+                 files.name());
   }
   estimate.scratch_bytes = *scratch;
   const std::size_t token_bytes = ceil_div(page_bytes, static_cast<std::size_t>(limits.page_size));
@@ -83,22 +93,27 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
     }
   }
   const std::size_t pages = std::min<std::size_t>(kv_bytes / page_bytes, kMostPages);
-  const bool fits = options.memory_bytes == 0 || (CheckedSize(*fixed) + pages * page_bytes).get().value_or(SIZE_MAX) <= options.memory_bytes;
+  const bool fits =
+      options.memory_bytes == 0 ||
+      (CheckedSize(*fixed) + pages * page_bytes).get().value_or(SIZE_MAX) <= options.memory_bytes;
   if (!fits || (pages == 0 && options.kv_bytes == 0)) {
-    return error(StatusCode::resource_exhausted,
-                 "memory_bytes {} is too small: weights take {}, {} more while loading, activations {}, "
-                 "and a page of keys and values {}",
-                 options.memory_bytes, estimate.weight_bytes, weights->largest_item, estimate.scratch_bytes,
-                 std::max(page_bytes, pages * page_bytes));
+    return error(
+        StatusCode::resource_exhausted,
+        "memory_bytes {} is too small: weights take {}, {} more while loading, activations {}, "
+        "and a page of keys and values {}",
+        options.memory_bytes, estimate.weight_bytes, weights->largest_item, estimate.scratch_bytes,
+        std::max(page_bytes, pages * page_bytes));
   }
   if (pages == 0) {
     return error(StatusCode::resource_exhausted,
-                 "kv_bytes {} holds {} tokens of this model ({} bytes each); at least one page of {} is needed",
+                 "kv_bytes {} holds {} tokens of this model ({} bytes each); at least one page of "
+                 "{} is needed",
                  kv_bytes, kv_bytes / token_bytes, token_bytes, limits.page_size);
   }
   limits.page_count = static_cast<int>(pages);
   estimate.kv_bytes = pages * page_bytes;
-  estimate.max_tokens = static_cast<int>(std::min<std::size_t>(pages * limits.page_size, INT32_MAX));
+  estimate.max_tokens =
+      static_cast<int>(std::min<std::size_t>(pages * limits.page_size, INT32_MAX));
   estimate.load_peak_bytes = *fixed + estimate.kv_bytes;
   return plan;
 }

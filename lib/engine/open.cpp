@@ -89,7 +89,8 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(const ModelSource& sour
   BatcherOptions batching;
   batching.page_size = impl->memory.limits.page_size;
   batching.page_count = impl->memory.limits.page_count;
-  for (const KvGroupSpec& group : impl->model->config.kv_groups) batching.windows.push_back(group.window);
+  for (const KvGroupSpec& group : impl->model->config.kv_groups)
+    batching.windows.push_back(group.window);
   batching.context = impl->memory.limits.context;
   batching.max_running = options.scheduling.max_running;
   batching.max_step_tokens = options.scheduling.max_step_tokens;
@@ -102,11 +103,12 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(const ModelSource& sour
   impl->files.emplace(std::move(opened->files));
   impl->device->rest();
   impl->load_seconds = std::chrono::duration<double>(Clock::now() - started).count();
-  impl->log(LogLevel::info,
-            fmt::format("{}: {} on {}, {} threads, {:.0f} MB of weights, {} pages of {} tokens, {:.2f} s",
-                        impl->files->name(), impl->model->config.architecture, impl->device->name(),
-                        impl->device->threads(), impl->model->bytes() / 1e6, batching.page_count,
-                        batching.page_size, impl->load_seconds));
+  impl->log(
+      LogLevel::info,
+      fmt::format("{}: {} on {}, {} threads, {:.0f} MB of weights, {} pages of {} tokens, {:.2f} s",
+                  impl->files->name(), impl->model->config.architecture, impl->device->name(),
+                  impl->device->threads(), impl->model->bytes() / 1e6, batching.page_count,
+                  batching.page_size, impl->load_seconds));
   return impl;
 }
 

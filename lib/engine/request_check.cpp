@@ -15,7 +15,8 @@ Status refuse(std::string_view field, const std::string& found, std::string_view
 }
 
 // Written so that NaN fails.
-Status check_real(std::string_view field, std::optional<float> value, bool ok, std::string_view wanted) {
+Status check_real(std::string_view field, std::optional<float> value, bool ok,
+                  std::string_view wanted) {
   if (!value || (std::isfinite(*value) && ok)) return {};
   return refuse(field, fmt::format("{}", *value), wanted);
 }
@@ -31,8 +32,10 @@ Status check_ids(std::string_view field, const std::vector<std::int32_t>& ids, i
 
 Status check_sampling(const SamplingParams& p, int vocabulary) {
   const Status checks[] = {
-      check_real("temperature", p.temperature, p.temperature.value_or(0) >= 0, "a finite number >= 0"),
-      check_real("top_p", p.top_p, p.top_p.value_or(1) > 0 && p.top_p.value_or(1) <= 1, "above 0, at most 1"),
+      check_real("temperature", p.temperature, p.temperature.value_or(0) >= 0,
+                 "a finite number >= 0"),
+      check_real("top_p", p.top_p, p.top_p.value_or(1) > 0 && p.top_p.value_or(1) <= 1,
+                 "above 0, at most 1"),
       check_real("min_p", p.min_p, p.min_p.value_or(0) >= 0 && p.min_p.value_or(0) <= 1, "0 to 1"),
       check_real("repetition_penalty", p.repetition_penalty, p.repetition_penalty.value_or(1) > 0,
                  "a finite number > 0"),
@@ -48,7 +51,8 @@ Status check_sampling(const SamplingParams& p, int vocabulary) {
   if (p.min_tokens < 0) return refuse("min_tokens", fmt::format("{}", p.min_tokens), ">= 0");
   for (const auto& [id, bias] : p.logit_bias) {
     if (Status status = check_ids("logit_bias", {id}, vocabulary); !status.ok()) return status;
-    if (Status status = check_real("logit_bias", bias, true, "a finite number"); !status.ok()) return status;
+    if (Status status = check_real("logit_bias", bias, true, "a finite number"); !status.ok())
+      return status;
   }
   return {};
 }
@@ -64,8 +68,10 @@ Status check_request(const Request& request, int vocabulary) {
   const bool chat = !request.messages.empty() || !request.template_json.empty();
   const int given = int{!request.prompt.empty()} + int{!request.tokens.empty()} + int{chat};
   if (given > 1) {
-    return error(StatusCode::invalid_argument,
-                 "request: {} of prompt, tokens and messages (with template_json) are given, wanted one", given);
+    return error(
+        StatusCode::invalid_argument,
+        "request: {} of prompt, tokens and messages (with template_json) are given, wanted one",
+        given);
   }
   const Status checks[] = {
       check_count("n", request.n, 1, kMaxChoices),

@@ -151,8 +151,9 @@ Status Engine::Impl::fail_pass(const Status& why) {
 
 Result<StepReport> Engine::Impl::step(const StepLimits& limits) {
   if (limits.time.count() < 0 || limits.tokens < 0) {
-    return error(StatusCode::invalid_argument, "step: time {} ns and {} tokens, wanted none below 0",
-                 limits.time.count(), limits.tokens);
+    return error(StatusCode::invalid_argument,
+                 "step: time {} ns and {} tokens, wanted none below 0", limits.time.count(),
+                 limits.tokens);
   }
   StepReport report;
   const double started = now();

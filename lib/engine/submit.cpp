@@ -35,7 +35,8 @@ Result<std::unique_ptr<LiveRequest>> Engine::Impl::make_live(const Request& requ
   live->params.top_k = p.top_k.value_or(defaults.top_k.value_or(0));
   live->params.top_p = p.top_p.value_or(defaults.top_p.value_or(1.0f));
   live->params.min_p = p.min_p.value_or(defaults.min_p.value_or(0.0f));
-  live->params.repetition_penalty = p.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1.0f));
+  live->params.repetition_penalty =
+      p.repetition_penalty.value_or(defaults.repetition_penalty.value_or(1.0f));
   live->params.frequency_penalty = p.frequency_penalty;
   live->params.presence_penalty = p.presence_penalty;
   live->bias = p.logit_bias;
@@ -65,7 +66,8 @@ Result<std::unique_ptr<LiveRequest>> Engine::Impl::make_live(const Request& requ
   live->prompt = std::move(prompt);
   if (live->prompt_logprobs >= 0) {
     live->prompt_results.resize(live->prompt.size());
-    for (std::size_t i = 0; i < live->prompt.size(); ++i) live->prompt_results[i].id = live->prompt[i];
+    for (std::size_t i = 0; i < live->prompt.size(); ++i)
+      live->prompt_results[i].id = live->prompt[i];
   }
   for (int i = 0; i < request.n; ++i) {
     live->choices.push_back({AnswerText(*text->tokenizer, request.stop), {}, false});

@@ -11,7 +11,8 @@ namespace quire {
 namespace {
 
 // Adds the members of the caller's object and what every template may use.
-Result<Json> template_variables(const Tokenizer::Impl& impl, const std::vector<ChatMessage>& messages,
+Result<Json> template_variables(const Tokenizer::Impl& impl,
+                                const std::vector<ChatMessage>& messages,
                                 const TemplateOptions& options) {
   Json variables;
   JsonArray list;
@@ -30,11 +31,13 @@ Result<Json> template_variables(const Tokenizer::Impl& impl, const std::vector<C
   special("eos_token", impl.tokenizer->eos());
   if (!options.variables_json.empty()) {
     auto more = parse_json(options.variables_json);
-    if (!more) return error(more.status().code(), "template variables: {}", more.status().message());
+    if (!more)
+      return error(more.status().code(), "template variables: {}", more.status().message());
     if (!more->object()) {
       return Status(StatusCode::invalid_argument, "template variables: wanted a JSON object");
     }
-    for (JsonMember& member : *more->object()) variables.set(member.first, std::move(member.second));
+    for (JsonMember& member : *more->object())
+      variables.set(member.first, std::move(member.second));
   }
   return variables;
 }
@@ -49,7 +52,8 @@ Result<std::vector<text::RenderedPiece>> render(const Tokenizer::Impl& impl,
   }
   auto variables = template_variables(impl, messages, options);
   if (!variables) return variables.status();
-  const std::int64_t now = options.now != 0 ? options.now : static_cast<std::int64_t>(std::time(nullptr));
+  const std::int64_t now =
+      options.now != 0 ? options.now : static_cast<std::int64_t>(std::time(nullptr));
   return impl.chat_template->render(*variables, now);
 }
 
@@ -96,9 +100,12 @@ Result<Tokenizer> Tokenizer::open(const ModelSource& source) {
   });
 }
 
-int Tokenizer::vocabulary_size() const { return impl_->tokenizer->vocabulary_size(); }
+int Tokenizer::vocabulary_size() const {
+  return impl_->tokenizer->vocabulary_size();
+}
 
-Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text,
+                                                    EncodeOptions options) const {
   return guarded("Tokenizer::encode", [&]() -> Result<std::vector<std::int32_t>> {
     auto ids = impl_->tokenizer->encode(text, options.parse_special);
     if (!ids || !options.add_special) return ids;
@@ -112,13 +119,15 @@ Result<int> Tokenizer::count(std::string_view text, EncodeOptions options) const
   return static_cast<int>(ids->size());
 }
 
-Result<std::vector<std::string>> Tokenizer::decode_stream(const std::vector<std::int32_t>& ids) const {
+Result<std::vector<std::string>> Tokenizer::decode_stream(
+    const std::vector<std::int32_t>& ids) const {
   return guarded("Tokenizer::decode_stream", [&]() -> Result<std::vector<std::string>> {
     std::vector<std::string> deltas;
     AnswerText text(*impl_->tokenizer, {});
     for (std::int32_t id : ids) {
       if (id < 0 || id >= vocabulary_size()) {
-        return error(StatusCode::invalid_argument, "decode: token {}, wanted 0 to {}", id, vocabulary_size() - 1);
+        return error(StatusCode::invalid_argument, "decode: token {}, wanted 0 to {}", id,
+                     vocabulary_size() - 1);
       }
       deltas.push_back(text.add(id, true).text);
     }
@@ -135,7 +144,9 @@ Result<std::string> Tokenizer::decode(const std::vector<std::int32_t>& ids) cons
   return text;
 }
 
-bool Tokenizer::has_chat_template() const { return impl_->chat_template.has_value(); }
+bool Tokenizer::has_chat_template() const {
+  return impl_->chat_template.has_value();
+}
 
 Result<std::string> Tokenizer::apply_chat_template(const std::vector<ChatMessage>& messages,
                                                    const TemplateOptions& options) const {

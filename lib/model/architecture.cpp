@@ -50,13 +50,14 @@ Result<std::int64_t> read_vocabulary(const ConfigSource& source, const ModelConf
     auto vocabulary = source.integer({"", "vocab_size"}, 1, kMaxDimension);
     if (!vocabulary) return vocabulary.status();
     if (*vocabulary != rows) {
-      return error(StatusCode::malformed, "{}: tensor {}: has {} rows, config.json says vocab_size {}",
-                   source.file(), name, rows, *vocabulary);
+      return error(StatusCode::malformed,
+                   "{}: tensor {}: has {} rows, config.json says vocab_size {}", source.file(),
+                   name, rows, *vocabulary);
     }
   }
   if (rows < 1 || rows > kMaxDimension) {
-    return error(StatusCode::malformed, "{}: tensor {}: {} rows, wanted 1 to {}", source.file(), name,
-                 rows, kMaxDimension);
+    return error(StatusCode::malformed, "{}: tensor {}: {} rows, wanted 1 to {}", source.file(),
+                 name, rows, kMaxDimension);
   }
   return rows;
 }
@@ -79,15 +80,15 @@ Result<ModelConfig> configure_common(const ConfigSource& source, std::string_vie
   auto kv_heads = source.has(kKvHeads) ? source.per_layer(kKvHeads, 1, 65536, sizes->layers)
                                        : std::vector<std::int64_t>(sizes->layers, sizes->heads);
   if (!kv_heads) return kv_heads.status();
-  auto head_size = source.integer_or({"attention.key_length", "head_dim"}, 1, 4096,
-                                     sizes->width / sizes->heads);
+  auto head_size =
+      source.integer_or({"attention.key_length", "head_dim"}, 1, 4096, sizes->width / sizes->heads);
   if (!head_size) return head_size.status();
   auto value_size = source.integer_or({"attention.value_length", ""}, 1, 4096, *head_size);
   if (!value_size) return value_size.status();
   if (*value_size != *head_size || *head_size % 2 != 0 || *head_size < 2) {
     return error(StatusCode::unsupported,
-                 "{}: head sizes {} (keys) and {} (values): wanted equal even numbers", source.file(),
-                 *head_size, *value_size);
+                 "{}: head sizes {} (keys) and {} (values): wanted equal even numbers",
+                 source.file(), *head_size, *value_size);
   }
   LayerSpec layer;
   layer.heads = static_cast<int>(sizes->heads);
@@ -114,7 +115,8 @@ void set_window(ModelConfig& config, int window, bool (*local)(int layer, int pe
   }
 }
 
-Result<bool> set_window_by_layer_types(const ConfigSource& source, ModelConfig& config, int window) {
+Result<bool> set_window_by_layer_types(const ConfigSource& source, ModelConfig& config,
+                                       int window) {
   constexpr Key kTypes{"", "layer_types"};
   auto types = source.strings(kTypes);
   if (!types) return types.status();
@@ -128,7 +130,8 @@ Result<bool> set_window_by_layer_types(const ConfigSource& source, ModelConfig& 
     if (type != "sliding_attention" && type != "full_attention") {
       return error(StatusCode::unsupported,
                    "{}: config.json: layer_types: \"{}\" is not known; known are full_attention, "
-                   "sliding_attention", source.file(), type);
+                   "sliding_attention",
+                   source.file(), type);
     }
     config.layers[i].window = type == "sliding_attention" ? window : 0;
   }
@@ -176,8 +179,9 @@ Result<ModelConfig> configure(const format::ModelFiles& files) {
     }
     known += (known.empty() ? "" : ", ") + std::string(own);
   }
-  return error(StatusCode::unsupported, "{}: architecture \"{}\" is not supported; supported are {}",
-               files.name(), *name, known);
+  return error(StatusCode::unsupported,
+               "{}: architecture \"{}\" is not supported; supported are {}", files.name(), *name,
+               known);
 }
 
 }  // namespace quire::model

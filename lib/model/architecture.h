@@ -13,15 +13,16 @@ namespace quire::model {
 
 // One supported architecture: its names and the function that reads its settings.
 struct Architecture {
-  std::string_view gguf;      // general.architecture
-  std::string_view hf;        // model_type; "" if only GGUF files have it
+  std::string_view gguf;  // general.architecture
+  std::string_view hf;    // model_type; "" if only GGUF files have it
   Result<ModelConfig> (*configure)(const ConfigSource& source);
 };
 
 // All of them, each defined in architectures/<name>.cpp.
 std::span<const Architecture> architectures();
 
-// Reads and checks the settings of a model. An unknown architecture is `unsupported`, with the list.
+// Reads and checks the settings of a model. An unknown architecture is `unsupported`, with the
+// list.
 Result<ModelConfig> configure(const format::ModelFiles& files);
 
 // Parts that the architecture files share.

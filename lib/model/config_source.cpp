@@ -23,7 +23,9 @@ Result<std::string> ConfigSource::architecture() const {
   return *type->string();
 }
 
-std::string ConfigSource::gguf_key(Key key) const { return prefix_ + std::string(key.gguf); }
+std::string ConfigSource::gguf_key(Key key) const {
+  return prefix_ + std::string(key.gguf);
+}
 
 const Json* ConfigSource::json(Key key) const {
   const Json* at = files_.config();
@@ -38,7 +40,8 @@ const Json* ConfigSource::json(Key key) const {
 }
 
 Status ConfigSource::wrong(Key key, std::string_view found, std::string_view wanted) const {
-  const std::string name = is_gguf() ? "key " + gguf_key(key) : "config.json: " + std::string(key.hf);
+  const std::string name =
+      is_gguf() ? "key " + gguf_key(key) : "config.json: " + std::string(key.hf);
   return error(StatusCode::malformed, "{}: {}: found {}, wanted {}", file(), name, found, wanted);
 }
 
@@ -64,17 +67,20 @@ Result<std::int64_t> ConfigSource::integer_or(Key key, std::int64_t low, std::in
   return *number;
 }
 
-Result<std::vector<std::int64_t>> ConfigSource::per_layer(Key key, std::int64_t low, std::int64_t high,
+Result<std::vector<std::int64_t>> ConfigSource::per_layer(Key key, std::int64_t low,
+                                                          std::int64_t high,
                                                           std::int64_t layers) const {
   if (is_gguf()) {
     if (const format::GgufValue* value = has(key) ? files_.gguf()->find(gguf_key(key)) : nullptr) {
       if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value->value)) {
         if (static_cast<std::int64_t>(list->size()) != layers) {
-          return wrong(key, fmt::format("{} values", list->size()), fmt::format("{}, one a layer", layers));
+          return wrong(key, fmt::format("{} values", list->size()),
+                       fmt::format("{}, one a layer", layers));
         }
         for (std::int64_t v : *list) {
           if (v < low || v > high) {
-            return wrong(key, fmt::format("{}", v), fmt::format("an integer from {} to {}", low, high));
+            return wrong(key, fmt::format("{}", v),
+                         fmt::format("an integer from {} to {}", low, high));
           }
         }
         return *list;

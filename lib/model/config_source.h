@@ -21,8 +21,8 @@ struct Key {
 
 constexpr std::int64_t kMaxDimension = 1 << 24;  // of widths, heads, vocabularies, contexts
 
-// Reads a model's settings from a GGUF header or a config.json with the same calls. Every error names
-// file, key, what was found and what was wanted.
+// Reads a model's settings from a GGUF header or a config.json with the same calls. Every error
+// names file, key, what was found and what was wanted.
 class ConfigSource {
  public:
   explicit ConfigSource(const format::ModelFiles& files);
@@ -35,15 +35,16 @@ class ConfigSource {
 
   bool has(Key key) const;  // present and not null
   Result<std::int64_t> integer(Key key, std::int64_t low, std::int64_t high) const;
-  Result<std::int64_t> integer_or(Key key, std::int64_t low, std::int64_t high, std::int64_t absent) const;
+  Result<std::int64_t> integer_or(Key key, std::int64_t low, std::int64_t high,
+                                  std::int64_t absent) const;
   // A number for each layer, or one for all of them.
   Result<std::vector<std::int64_t>> per_layer(Key key, std::int64_t low, std::int64_t high,
                                               std::int64_t layers) const;
   Result<double> real_or(Key key, double absent) const;  // finite
   Result<bool> boolean_or(Key key, bool absent) const;
   Result<std::string> string_or(Key key, std::string_view absent) const;
-  Result<std::vector<double>> reals(Key key) const;            // absent: empty
-  Result<std::vector<std::string>> strings(Key key) const;     // absent: empty
+  Result<std::vector<double>> reals(Key key) const;         // absent: empty
+  Result<std::vector<std::string>> strings(Key key) const;  // absent: empty
 
   Status wrong(Key key, std::string_view found, std::string_view wanted) const;
 

@@ -9,8 +9,8 @@
 namespace quire::model {
 namespace {
 
-// Columns of the vocabulary computed by one head operation, so that a step's time limit is seen often
-// enough; a multiple of 64.
+// Columns of the vocabulary computed by one head operation, so that a step's time limit is seen
+// often enough; a multiple of 64.
 constexpr std::int64_t kHeadColumns = 16384;
 
 struct Sizes {
@@ -58,7 +58,8 @@ std::size_t Decoder::activation_bytes(const ModelConfig& config, const DecoderLi
                     CheckedSize(static_cast<std::uint64_t>(sizes.inner)) +
                     CheckedSize(static_cast<std::uint64_t>(2 * sizes.experts));
   for (const RopeTable& rope : config.ropes) row += static_cast<std::uint64_t>(rope.dimensions());
-  const CheckedSize logit_row = static_cast<std::uint64_t>(config.width + std::int64_t{config.vocabulary});
+  const CheckedSize logit_row =
+      static_cast<std::uint64_t>(config.width + std::int64_t{config.vocabulary});
   const CheckedSize total = row * static_cast<std::uint64_t>(limits.rows) +
                             logit_row * static_cast<std::uint64_t>(limits.logit_rows);
   return (total * sizeof(float) + 64 * (8 + 2 * config.ropes.size())).get().value_or(SIZE_MAX);
@@ -91,7 +92,8 @@ Status Decoder::allocate() {
   auto floats = [&](std::int64_t rows, std::int64_t columns) -> float* {
     if (!status.ok() || rows == 0 || columns == 0) return nullptr;
     const auto bytes = (CheckedSize(static_cast<std::uint64_t>(rows)) *
-                        CheckedSize(static_cast<std::uint64_t>(columns)) * sizeof(float)).get();
+                        CheckedSize(static_cast<std::uint64_t>(columns)) * sizeof(float))
+                           .get();
     auto buffer = device_.allocate(bytes.value_or(SIZE_MAX));
     if (!buffer) {
       status = buffer.status();
@@ -118,7 +120,8 @@ Status Decoder::allocate() {
     const std::size_t slab = device_.kv_layer_bytes(group, limits_.kv_type, limits_.page_size);
     const auto page = (CheckedSize(slab) * static_cast<std::uint64_t>(group.layers)).get();
     const auto pool = (CheckedSize(page.value_or(SIZE_MAX)) *
-                       CheckedSize(static_cast<std::uint64_t>(limits_.page_count))).get();
+                       CheckedSize(static_cast<std::uint64_t>(limits_.page_count)))
+                          .get();
     if (!status.ok()) return status;
     auto buffer = device_.allocate(pool.value_or(SIZE_MAX));
     if (!buffer) return buffer.status();
@@ -145,7 +148,8 @@ KvLayer Decoder::kv_layer(const LayerSpec& spec) const {
 Status Decoder::begin(const Plan& plan, std::vector<RowDraw> draws) {
   const int rows = static_cast<int>(plan.tokens.size());
   if (rows == 0 || rows > limits_.rows) {
-    return error(StatusCode::internal, "a pass of {} rows, the decoder has room for 1 to {}", rows, limits_.rows);
+    return error(StatusCode::internal, "a pass of {} rows, the decoder has room for 1 to {}", rows,
+                 limits_.rows);
   }
   plan_ = &plan;
   rows_ = rows;
@@ -155,8 +159,8 @@ Status Decoder::begin(const Plan& plan, std::vector<RowDraw> draws) {
   sequences_.assign(groups_.size(), {});
   for (const PlanSlice& slice : plan.slices) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      sequences_[g].push_back({slice.first_row, slice.tokens, slice.first_position, slice.pages[g].data(),
-                               static_cast<int>(slice.pages[g].size())});
+      sequences_[g].push_back({slice.first_row, slice.tokens, slice.first_position,
+                               slice.pages[g].data(), static_cast<int>(slice.pages[g].size())});
     }
   }
   compute_rotations(plan);
@@ -172,7 +176,8 @@ void Decoder::compute_rotations(const Plan& plan) {
     const std::size_t half = rope.inverse_frequency.size();
     for (int row = 0; row < rows_; ++row) {
       const bool use_long = plan.rope_choices[row] == 1 && !rope.long_inverse_frequency.empty();
-      const std::vector<float>& frequency = use_long ? rope.long_inverse_frequency : rope.inverse_frequency;
+      const std::vector<float>& frequency =
+          use_long ? rope.long_inverse_frequency : rope.inverse_frequency;
       const float magnitude = use_long ? rope.long_magnitude : rope.magnitude;
       const float position = static_cast<float>(plan.positions[row]);
       float* cosine = cosine_[t] + static_cast<std::size_t>(row) * half;
@@ -196,7 +201,8 @@ Status Decoder::run_operation() {
   const auto layers = static_cast<int>(model_.layers.size());
   Status status;
   switch (stage_) {
-    case Stage::idle: return Status(StatusCode::internal, "no pass has begun");
+    case Stage::idle:
+      return Status(StatusCode::internal, "no pass has begun");
     case Stage::copy_pages:
       status = device_.ops().copy_pages(device_, {plan_->copies, groups_, model_.config.kv_groups});
       stage_ = Stage::embed;
@@ -285,23 +291,39 @@ Status Decoder::run_paged_attention() {
 
 Status Decoder::run_attention_output() {
   const LayerWeights& weights = model_.layers[layer_];
-  return device_.ops().attention_output(
-      device_, {rows_, model_.config.width, attention_, &weights.o,
-                {weights.post_attention_norm, model_.config.epsilon}, model_.config.residual_scale, hidden_});
+  return device_.ops().attention_output(device_,
+                                        {rows_,
+                                         model_.config.width,
+                                         attention_,
+                                         &weights.o,
+                                         {weights.post_attention_norm, model_.config.epsilon},
+                                         model_.config.residual_scale,
+                                         hidden_});
 }
 
 Status Decoder::run_mlp_input() {
   const LayerWeights& weights = model_.layers[layer_];
-  return device_.ops().mlp_input(device_, {rows_, model_.config.width, hidden_,
-                                           {weights.mlp_norm, model_.config.epsilon}, &weights.mlp, inner_,
-                                           chosen_, expert_weights_});
+  return device_.ops().mlp_input(device_, {rows_,
+                                           model_.config.width,
+                                           hidden_,
+                                           {weights.mlp_norm, model_.config.epsilon},
+                                           &weights.mlp,
+                                           inner_,
+                                           chosen_,
+                                           expert_weights_});
 }
 
 Status Decoder::run_mlp_output() {
   const LayerWeights& weights = model_.layers[layer_];
-  return device_.ops().mlp_output(
-      device_, {rows_, model_.config.width, inner_, chosen_, expert_weights_, &weights.mlp,
-                {weights.post_mlp_norm, model_.config.epsilon}, model_.config.residual_scale, hidden_});
+  return device_.ops().mlp_output(device_, {rows_,
+                                            model_.config.width,
+                                            inner_,
+                                            chosen_,
+                                            expert_weights_,
+                                            &weights.mlp,
+                                            {weights.post_mlp_norm, model_.config.epsilon},
+                                            model_.config.residual_scale,
+                                            hidden_});
 }
 
 // Takes the next draws whose rows fit the logits buffer; the pass is over when there are none.
@@ -320,8 +342,11 @@ void Decoder::next_logit_block(std::size_t first_draw) {
 }
 
 Status Decoder::run_final_norm() {
-  return device_.ops().final_norm(device_, {block_rows_, model_.config.width, hidden_,
-                                            {model_.final_norm, model_.config.epsilon}, normed_});
+  return device_.ops().final_norm(device_, {block_rows_,
+                                            model_.config.width,
+                                            hidden_,
+                                            {model_.final_norm, model_.config.epsilon},
+                                            normed_});
 }
 
 Status Decoder::run_head() {

@@ -28,8 +28,8 @@ struct RowDraw {
   DrawArgs args;
 };
 
-// Computes passes of one model: the loop over layers, written once for every device. Resumable: each
-// call of `run_operation` computes one operation, so that a caller can stop between any two.
+// Computes passes of one model: the loop over layers, written once for every device. Resumable:
+// each call of `run_operation` computes one operation, so that a caller can stop between any two.
 class Decoder {
  public:
   // Allocates the KV pools and the activations, and reserves the device's scratch memory.
@@ -40,7 +40,8 @@ class Decoder {
   static std::size_t activation_bytes(const ModelConfig& config, const DecoderLimits& limits);
   static WorkLimits work_limits(const ModelConfig& config, const DecoderLimits& limits);
   // Bytes of one page in every group together.
-  static std::size_t page_bytes(const ModelConfig& config, const Device& device, KvType type, int page_size);
+  static std::size_t page_bytes(const ModelConfig& config, const Device& device, KvType type,
+                                int page_size);
 
   // Starts a pass. The plan and what the draws point to must live until `done`.
   Status begin(const Plan& plan, std::vector<RowDraw> draws);
@@ -53,12 +54,23 @@ class Decoder {
   void abandon() { stage_ = Stage::idle; }
 
   // For tests: the residual stream of the last pass, [rows][width].
-  std::span<const float> hidden() const { return {hidden_, static_cast<std::size_t>(rows_) * width()}; }
+  std::span<const float> hidden() const {
+    return {hidden_, static_cast<std::size_t>(rows_) * width()};
+  }
 
  private:
   enum class Stage {
-    idle, copy_pages, embed, attention_input, paged_attention, attention_output, mlp_input, mlp_output,
-    final_norm, head, sample,
+    idle,
+    copy_pages,
+    embed,
+    attention_input,
+    paged_attention,
+    attention_output,
+    mlp_input,
+    mlp_output,
+    final_norm,
+    head,
+    sample,
   };
 
   Decoder(const Model& model, Device& device, const DecoderLimits& limits);
@@ -84,15 +96,15 @@ class Decoder {
 
   // Device memory; shapes for limits_.rows rows.
   std::vector<std::unique_ptr<DeviceBuffer>> buffers_;
-  std::vector<KvLayer> groups_;      // layer 0 of each KV group
-  float* hidden_ = nullptr;          // [rows][width]
-  float* query_ = nullptr;           // [rows][heads * head_size]
-  float* attention_ = nullptr;       // same shape
-  float* inner_ = nullptr;           // [rows][experts used or 1][ff]
-  std::int32_t* chosen_ = nullptr;   // [rows][experts used]
-  float* expert_weights_ = nullptr;  // same shape
-  float* normed_ = nullptr;          // [logit_rows][width]
-  float* logits_ = nullptr;          // [logit_rows][vocabulary]
+  std::vector<KvLayer> groups_;        // layer 0 of each KV group
+  float* hidden_ = nullptr;            // [rows][width]
+  float* query_ = nullptr;             // [rows][heads * head_size]
+  float* attention_ = nullptr;         // same shape
+  float* inner_ = nullptr;             // [rows][experts used or 1][ff]
+  std::int32_t* chosen_ = nullptr;     // [rows][experts used]
+  float* expert_weights_ = nullptr;    // same shape
+  float* normed_ = nullptr;            // [logit_rows][width]
+  float* logits_ = nullptr;            // [logit_rows][vocabulary]
   std::vector<float*> cosine_, sine_;  // for each RoPE table: [rows][dimensions / 2]
 
   // The pass in flight.

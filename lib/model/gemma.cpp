@@ -14,7 +14,8 @@ Result<ModelConfig> configure_gemma_common(const ConfigSource& source, std::stri
   config->embedding_scale = std::sqrt(static_cast<float>(config->width));
   config->norm_offset = 1;
   LayerNames& names = config->names;
-  names.post_attention_norm = {"blk.{}.post_attention_norm", "model.layers.{}.post_attention_layernorm"};
+  names.post_attention_norm = {"blk.{}.post_attention_norm",
+                               "model.layers.{}.post_attention_layernorm"};
   names.mlp_norm = {"blk.{}.ffn_norm", "model.layers.{}.pre_feedforward_layernorm"};
   names.post_mlp_norm = {"blk.{}.post_ffw_norm", "model.layers.{}.post_feedforward_layernorm"};
 
@@ -26,7 +27,8 @@ Result<ModelConfig> configure_gemma_common(const ConfigSource& source, std::stri
     auto given = source.real_or({"", "query_pre_attn_scalar"}, first.head_size);
     if (!given) return given.status();
     scalar = *given;
-    if (!(scalar > 0)) return source.wrong({"", "query_pre_attn_scalar"}, fmt::format("{}", scalar), "> 0");
+    if (!(scalar > 0))
+      return source.wrong({"", "query_pre_attn_scalar"}, fmt::format("{}", scalar), "> 0");
   }
   for (LayerSpec& layer : config->layers) {
     layer.activation = Activation::gelu_tanh;

@@ -5,15 +5,16 @@
 namespace quire::model {
 
 Status read_mixture(const ConfigSource& source, ModelConfig& config) {
-  const Key experts_key = source.has({"", "num_local_experts"}) ? Key{"expert_count", "num_local_experts"}
-                                                                : Key{"expert_count", "num_experts"};
+  const Key experts_key = source.has({"", "num_local_experts"})
+                              ? Key{"expert_count", "num_local_experts"}
+                              : Key{"expert_count", "num_experts"};
   auto experts = source.integer_or(experts_key, 0, 4096, 0);
   if (!experts) return experts.status();
   if (*experts == 0) return {};
   auto used = source.integer({"expert_used_count", "num_experts_per_tok"}, 1, *experts);
   if (!used) return used.status();
-  auto ff = source.integer_or({"expert_feed_forward_length", "moe_intermediate_size"}, 1, kMaxDimension,
-                              config.layers[0].ff);
+  auto ff = source.integer_or({"expert_feed_forward_length", "moe_intermediate_size"}, 1,
+                              kMaxDimension, config.layers[0].ff);
   if (!ff) return ff.status();
   for (LayerSpec& layer : config.layers) {
     layer.experts = static_cast<int>(*experts);

@@ -10,19 +10,21 @@
 
 namespace quire::model {
 
-// Frequencies of one RoPE variant of a model. Position p rotates pair i by p * inverse_frequency[i].
+// Frequencies of one RoPE variant of a model. Position p rotates pair i by p *
+// inverse_frequency[i].
 struct RopeTable {
   std::vector<float> inverse_frequency;  // [dimensions / 2]; the only or the short factors
-  std::vector<float> long_inverse_frequency;  // same size where the model has long factors, else empty
-  float magnitude = 1;       // cosine and sine are multiplied by it
+  std::vector<float>
+      long_inverse_frequency;  // same size where the model has long factors, else empty
+  float magnitude = 1;         // cosine and sine are multiplied by it
   float long_magnitude = 1;
   int dimensions() const { return static_cast<int>(2 * inverse_frequency.size()); }
 };
 
 // What one layer computes; see AttentionInputArgs and MlpSpec for the meaning.
 struct LayerSpec {
-  int window = 0;           // 0: all tokens
-  int rope = 0;             // index into ModelConfig::ropes; -1: no rotation
+  int window = 0;  // 0: all tokens
+  int rope = 0;    // index into ModelConfig::ropes; -1: no rotation
   int heads = 0;
   int kv_heads = 0;
   int head_size = 0;
@@ -32,21 +34,22 @@ struct LayerSpec {
   bool sinks = false;
   int ff = 0;
   Activation activation = Activation::silu;
-  int experts = 0;          // 0: dense
+  int experts = 0;  // 0: dense
   int experts_used = 0;
   bool renormalise_experts = true;
-  int kv_group = 0;         // filled in by finish_config
-  int kv_layer = 0;         // index inside the group, likewise
+  int kv_group = 0;  // filled in by finish_config
+  int kv_layer = 0;  // index inside the group, likewise
 };
 
-// A tensor's name in GGUF and in Hugging Face files; "{}" is the layer, a second "{}" the expert. An
-// empty name: the format does not have it under that role.
+// A tensor's name in GGUF and in Hugging Face files; "{}" is the layer, a second "{}" the expert.
+// An empty name: the format does not have it under that role.
 struct TensorName {
   std::string_view gguf;
   std::string_view hf;
 };
 
-// Names of a layer's tensors without ".weight" and ".bias". Both names empty: the layer does without.
+// Names of a layer's tensors without ".weight" and ".bias". Both names empty: the layer does
+// without.
 struct LayerNames {
   TensorName attention_norm{"blk.{}.attn_norm", "model.layers.{}.input_layernorm"};
   TensorName q{"blk.{}.attn_q", "model.layers.{}.self_attn.q_proj"};
@@ -71,20 +74,20 @@ struct LayerNames {
   TensorName expert_down{"blk.{}.ffn_down_exps", "model.layers.{}.mlp.experts.{}.down_proj"};
 };
 
-// Everything that distinguishes one model from another, as data. Made by the file of its architecture
-// in architectures/; shapes are checked against the weights when they are loaded.
+// Everything that distinguishes one model from another, as data. Made by the file of its
+// architecture in architectures/; shapes are checked against the weights when they are loaded.
 struct ModelConfig {
   std::string architecture;
-  int width = 0;          // of the residual stream
-  int vocabulary = 0;     // rows of the head
-  int context = 0;        // most tokens of a sequence
+  int width = 0;             // of the residual stream
+  int vocabulary = 0;        // rows of the head
+  int context = 0;           // most tokens of a sequence
   int original_context = 0;  // above it the long RoPE factors are taken; 0: there are none
-  float epsilon = 0;      // of all norms
+  float epsilon = 0;         // of all norms
   float embedding_scale = 1;
   float residual_scale = 1;
   float logit_scale = 1;  // logits are multiplied by it
   float logit_soft_cap = 0;
-  float norm_offset = 0;  // added to every stored norm weight (1 in Gemma's Hugging Face files)
+  float norm_offset = 0;     // added to every stored norm weight (1 in Gemma's Hugging Face files)
   bool permuted_qk = false;  // rows of Q and K stand in the order of GGUF's converter
   bool require_qkv_bias = false;
   std::vector<RopeTable> ropes;

@@ -10,11 +10,12 @@
 namespace quire::model {
 namespace {
 
-// A setting of the scaling under both of config.json's spellings: rope_parameters (or its group) and
-// rope_scaling.
+// A setting of the scaling under both of config.json's spellings: rope_parameters (or its group)
+// and rope_scaling.
 class ScalingKeys {
  public:
-  ScalingKeys(const ConfigSource& source, std::string_view group) : source_(source), group_(group) {}
+  ScalingKeys(const ConfigSource& source, std::string_view group)
+      : source_(source), group_(group) {}
 
   Result<std::string> type() const {
     if (source_.is_gguf()) return source_.string_or({"rope.scaling.type", ""}, "none");
@@ -32,8 +33,12 @@ class ScalingKeys {
   Result<bool> boolean(std::string_view name, bool absent) const {
     return source_.boolean_or(spelled("", name), absent);
   }
-  Result<std::vector<double>> reals(std::string_view name) const { return source_.reals(spelled("", name)); }
-  bool has(std::string_view gguf, std::string_view name) const { return source_.has(spelled(gguf, name)); }
+  Result<std::vector<double>> reals(std::string_view name) const {
+    return source_.reals(spelled("", name));
+  }
+  bool has(std::string_view gguf, std::string_view name) const {
+    return source_.has(spelled(gguf, name));
+  }
 
  private:
   Key spelled(std::string_view gguf, std::string_view name) const {
@@ -51,7 +56,8 @@ void divide(std::vector<float>& frequency, const std::vector<float>& factor) {
 }
 
 // Reads a float tensor of `n` divisors; nothing if the file does not have it.
-Result<std::vector<float>> divisors(const ConfigSource& source, std::string_view name, std::size_t n) {
+Result<std::vector<float>> divisors(const ConfigSource& source, std::string_view name,
+                                    std::size_t n) {
   const TensorView* tensor = source.files().find(name);
   if (!tensor) return std::vector<float>{};
   if (tensor->elements() != static_cast<std::int64_t>(n) || is_quantised(tensor->type)) {
@@ -62,7 +68,8 @@ Result<std::vector<float>> divisors(const ConfigSource& source, std::string_view
   dequantise(tensor->type, tensor->bytes.data(), tensor->elements(), values.data());
   for (float v : values) {
     if (!std::isfinite(v) || v <= 0) {
-      return error(StatusCode::malformed, "{}: tensor {}: {} is no positive divisor", source.file(), name, v);
+      return error(StatusCode::malformed, "{}: tensor {}: {} is no positive divisor", source.file(),
+                   name, v);
     }
   }
   return values;
@@ -95,9 +102,11 @@ Status scale_llama3(const ScalingKeys& keys, RopeTable& table) {
 }
 
 // YaRN (arXiv 2309.00071): interpolates slow frequencies, keeps fast ones, ramps between.
-Status scale_yarn(const ConfigSource& source, const ScalingKeys& keys, double base, RopeTable& table) {
+Status scale_yarn(const ConfigSource& source, const ScalingKeys& keys, double base,
+                  RopeTable& table) {
   auto factor = keys.real("rope.scaling.factor", "factor", 1);
-  auto original = keys.real("rope.scaling.original_context_length", "original_max_position_embeddings", 0);
+  auto original =
+      keys.real("rope.scaling.original_context_length", "original_max_position_embeddings", 0);
   auto fast = keys.real("rope.scaling.yarn_beta_fast", "beta_fast", 32);
   auto slow = keys.real("rope.scaling.yarn_beta_slow", "beta_slow", 1);
   auto given = keys.real("rope.scaling.yarn_attn_factor", "attention_factor", 0);
@@ -108,12 +117,13 @@ Status scale_yarn(const ConfigSource& source, const ScalingKeys& keys, double ba
   if (!truncate) return truncate.status();
   if (!(*factor >= 1) || !(*original > 0) || !(*fast > 0) || !(*slow > 0)) {
     return error(StatusCode::malformed,
-                 "{}: yarn rope scaling: factor {}, original length {}, beta {} and {}", source.file(),
-                 *factor, *original, *fast, *slow);
+                 "{}: yarn rope scaling: factor {}, original length {}, beta {} and {}",
+                 source.file(), *factor, *original, *fast, *slow);
   }
   const double dimensions = table.dimensions();
   auto correction = [&](double rotations) {
-    return dimensions * std::log(*original / (rotations * 2 * std::numbers::pi)) / (2 * std::log(base));
+    return dimensions * std::log(*original / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(base));
   };
   double low = correction(*fast), high = correction(*slow);
   if (*truncate) low = std::floor(low), high = std::ceil(high);
@@ -130,8 +140,8 @@ Status scale_yarn(const ConfigSource& source, const ScalingKeys& keys, double ba
 }
 
 // LongRoPE (arXiv 2402.13753): two lists of divisors, chosen by the length of the sequence.
-Status scale_longrope(const ConfigSource& source, const ModelConfig& config, const ScalingKeys& keys,
-                      RopeTable& table) {
+Status scale_longrope(const ConfigSource& source, const ModelConfig& config,
+                      const ScalingKeys& keys, RopeTable& table) {
   const std::size_t n = table.inverse_frequency.size();
   std::vector<float> factors[2];  // short, long
   const char* gguf_names[2] = {"rope_factors_short.weight", "rope_factors_long.weight"};
@@ -146,10 +156,12 @@ Status scale_longrope(const ConfigSource& source, const ModelConfig& config, con
       if (!values) return values.status();
       factors[i].assign(values->begin(), values->end());
     }
-    const bool positive = std::all_of(factors[i].begin(), factors[i].end(), [](float f) { return f > 0; });
+    const bool positive =
+        std::all_of(factors[i].begin(), factors[i].end(), [](float f) { return f > 0; });
     if (factors[i].size() != n || !positive) {
-      return error(StatusCode::malformed, "{}: {}: {} factors, wanted {} positive ones", source.file(),
-                   source.is_gguf() ? gguf_names[i] : hf_names[i], factors[i].size(), n);
+      return error(StatusCode::malformed, "{}: {}: {} factors, wanted {} positive ones",
+                   source.file(), source.is_gguf() ? gguf_names[i] : hf_names[i], factors[i].size(),
+                   n);
     }
   }
   table.long_inverse_frequency = table.inverse_frequency;
@@ -171,13 +183,14 @@ Status scale_longrope(const ConfigSource& source, const ModelConfig& config, con
 RopeTable plain_rope(int dimensions, double base) {
   RopeTable table;
   for (int i = 0; i < dimensions / 2; ++i) {
-    table.inverse_frequency.push_back(
-        1.0f / static_cast<float>(std::pow(base, 2.0 * i / dimensions)));
+    table.inverse_frequency.push_back(1.0f /
+                                      static_cast<float>(std::pow(base, 2.0 * i / dimensions)));
   }
   return table;
 }
 
-Result<double> read_rope_base(const ConfigSource& source, std::string_view hf_group, double absent) {
+Result<double> read_rope_base(const ConfigSource& source, std::string_view hf_group,
+                              double absent) {
   const std::string path = std::string(hf_group) + "/rope_theta";
   const Key key = source.is_gguf() || source.has({"", path}) ? Key{"rope.freq_base", path}
                                                              : Key{"rope.freq_base", "rope_theta"};
@@ -206,12 +219,15 @@ Result<RopeTable> read_rope(const ConfigSource& source, const ModelConfig& confi
   } else if (*type == "linear") {
     auto factor = keys.real("rope.scaling.factor", "factor", 1);
     if (!factor) return factor.status();
-    if (!(*factor > 0)) return error(StatusCode::malformed, "{}: linear rope factor {}", source.file(), *factor);
+    if (!(*factor > 0))
+      return error(StatusCode::malformed, "{}: linear rope factor {}", source.file(), *factor);
     for (float& f : table.inverse_frequency) f = static_cast<float>(f / *factor);
   } else if (*type != "default" && *type != "none") {
-    status = error(StatusCode::unsupported,
-                   "{}: rope scaling type \"{}\" is not known; known are default, none, linear, llama3, "
-                   "longrope, yarn", source.file(), *type);
+    status =
+        error(StatusCode::unsupported,
+              "{}: rope scaling type \"{}\" is not known; known are default, none, linear, llama3, "
+              "longrope, yarn",
+              source.file(), *type);
   }
   if (!status.ok()) return status;
 

@@ -46,8 +46,8 @@ class Planner {
     }
     const std::int64_t own_rows = tensor->dimensions < 2 ? 0 : tensor->rows();
     if (own_rows != rows || tensor->columns() != columns) {
-      fail(error(StatusCode::malformed, "{}: tensor {}: has shape [{}, {}], wanted [{}, {}]", files_.name(),
-                 name, own_rows, tensor->columns(), rows, columns));
+      fail(error(StatusCode::malformed, "{}: tensor {}: has shape [{}, {}], wanted [{}, {}]",
+                 files_.name(), name, own_rows, tensor->columns(), rows, columns));
       return nullptr;
     }
     return tensor;
@@ -58,8 +58,8 @@ class Planner {
     const TensorView* tensor = find(name, 0, size);
     if (!tensor) return;
     if (is_quantised(tensor->type)) {
-      return fail(error(StatusCode::unsupported, "{}: tensor {}: a vector of type {}", files_.name(), name,
-                        info(tensor->type).name));
+      return fail(error(StatusCode::unsupported, "{}: tensor {}: a vector of type {}",
+                        files_.name(), name, info(tensor->type).name));
     }
     plan_.vectors.push_back({to, *tensor, offset, unpermute_heads});
   }
@@ -101,8 +101,8 @@ class Planner {
   void plan_ends() {
     PackSpec gather;
     gather.gather = true;
-    linear(std::string(pick(config_.embedding)), config_.vocabulary, config_.width, &model_.embedding,
-           gather);
+    linear(std::string(pick(config_.embedding)), config_.vocabulary, config_.width,
+           &model_.embedding, gather);
     vector(std::string(pick(config_.final_norm)) + ".weight", config_.width, &model_.final_norm,
            config_.norm_offset);
     const std::string head(pick(config_.head));
@@ -129,7 +129,8 @@ class Planner {
       fused(name(names.qkv), width, {{&to.q, q_rows}, {&to.k, kv_rows}, {&to.v, kv_rows}});
     } else {
       PackSpec q_spec, k_spec;
-      if (config_.permuted_qk) q_spec.unpermute_heads = spec.heads, k_spec.unpermute_heads = spec.kv_heads;
+      if (config_.permuted_qk)
+        q_spec.unpermute_heads = spec.heads, k_spec.unpermute_heads = spec.kv_heads;
       linear(name(names.q), q_rows, width, &to.q, q_spec, config_.require_qkv_bias);
       linear(name(names.k), kv_rows, width, &to.k, k_spec, config_.require_qkv_bias);
       linear(name(names.v), kv_rows, width, &to.v, {}, config_.require_qkv_bias);
@@ -185,15 +186,18 @@ class Planner {
         }
       }
     }
-    to.mlp.mixture = {spec.experts,           spec.experts_used,   spec.renormalise_experts, &to.router,
-                      to.expert_gate.data(), to.expert_up.data(), to.expert_down.data()};
+    to.mlp.mixture = {spec.experts,         spec.experts_used,     spec.renormalise_experts,
+                      &to.router,           to.expert_gate.data(), to.expert_up.data(),
+                      to.expert_down.data()};
   }
 
   // GGUF's stacked experts: [experts][rows][columns], their biases [experts][rows].
-  void stacked(const std::string& base, std::int64_t rows, std::int64_t columns, std::vector<Linear>& to) {
+  void stacked(const std::string& base, std::int64_t rows, std::int64_t columns,
+               std::vector<Linear>& to) {
     const auto experts = static_cast<std::int64_t>(to.size());
     const TensorView* tensor = find(base + ".weight", experts * rows, columns);
-    const TensorView* bias = files_.find(base + ".bias") ? find(base + ".bias", experts, rows) : nullptr;
+    const TensorView* bias =
+        files_.find(base + ".bias") ? find(base + ".bias", experts, rows) : nullptr;
     if (!tensor || !status_.ok()) return;
     for (std::int64_t e = 0; e < experts; ++e) {
       plan_.matrices.push_back({&to[e], tensor->row_range(e * rows, rows), {}});

@@ -23,7 +23,8 @@ Result<std::unique_ptr<DeviceBuffer>> load_vector(const VectorItem& item, Device
     const std::size_t heads = static_cast<std::size_t>(item.unpermute_heads), d = n / heads;
     std::vector<float> ordered(n);
     for (std::size_t h = 0; h < heads; ++h) {
-      for (std::size_t i = 0; i < d; ++i) ordered[h * d + (i % 2) * (d / 2) + i / 2] = stored[h * d + i];
+      for (std::size_t i = 0; i < d; ++i)
+        ordered[h * d + (i % 2) * (d / 2) + i / 2] = stored[h * d + i];
     }
     stored.swap(ordered);
   }
@@ -39,8 +40,8 @@ std::size_t Model::bytes() const {
   add(embedding);
   add(own_head);
   for (const LayerWeights& layer : layers) {
-    for (const Linear* l : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down,
-                            &layer.router}) {
+    for (const Linear* l : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up,
+                            &layer.down, &layer.router}) {
       add(*l);
     }
     for (const auto* experts : {&layer.expert_gate, &layer.expert_up, &layer.expert_down}) {
@@ -66,10 +67,12 @@ Result<std::unique_ptr<Model>> load_model(const format::ModelFiles& files, Model
     model->vectors.push_back(std::move(*buffer));
   }
   double total = 0, done = 0;
-  for (const MatrixItem& item : plan->matrices) total += static_cast<double>(item.stored.bytes.size());
+  for (const MatrixItem& item : plan->matrices)
+    total += static_cast<double>(item.stored.bytes.size());
   for (const MatrixItem& item : plan->matrices) {
     if (progress && !progress(total > 0 ? done / total : 0)) {
-      return Status(StatusCode::cancelled, files.name() + ": loading was stopped by on_load_progress");
+      return Status(StatusCode::cancelled,
+                    files.name() + ": loading was stopped by on_load_progress");
     }
     auto packed = device.pack(item.stored, item.spec);
     if (!packed) return packed.status();
@@ -78,7 +81,8 @@ Result<std::unique_ptr<Model>> load_model(const format::ModelFiles& files, Model
     done += static_cast<double>(item.stored.bytes.size());
   }
   if (progress && !progress(1)) {
-    return Status(StatusCode::cancelled, files.name() + ": loading was stopped by on_load_progress");
+    return Status(StatusCode::cancelled,
+                  files.name() + ": loading was stopped by on_load_progress");
   }
   return model;
 }
@@ -92,14 +96,18 @@ Result<WeightBytes> weight_bytes(const format::ModelFiles& files, const ModelCon
   WeightBytes bytes;
   CheckedSize total;
   for (const MatrixItem& item : plan->matrices) {
-    total += device.packed_bytes(item.stored.type, item.stored.rows(), item.stored.columns(), item.spec);
+    total +=
+        device.packed_bytes(item.stored.type, item.stored.rows(), item.stored.columns(), item.spec);
     bytes.largest_item = std::max(bytes.largest_item, item.stored.bytes.size());
   }
   for (const VectorItem& item : plan->vectors) {
-    total += round_up<std::uint64_t>(static_cast<std::uint64_t>(item.stored.elements()) * sizeof(float), 64);
+    total += round_up<std::uint64_t>(
+        static_cast<std::uint64_t>(item.stored.elements()) * sizeof(float), 64);
   }
   auto sum = total.get();
-  if (!sum) return error(StatusCode::resource_exhausted, "{}: weights do not fit the address space", files.name());
+  if (!sum)
+    return error(StatusCode::resource_exhausted, "{}: weights do not fit the address space",
+                 files.name());
   bytes.resident = *sum;
   return bytes;
 }

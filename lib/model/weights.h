@@ -21,12 +21,12 @@ struct LayerWeights {
   const float* post_mlp_norm = nullptr;        // [width]
   const float* q_norm = nullptr;               // [head_size], or [heads * head_size]
   const float* k_norm = nullptr;
-  const float* sinks = nullptr;                // [heads]
+  const float* sinks = nullptr;  // [heads]
   Linear q, k, v, o;
   Linear gate, up, down;
   Linear router;
   std::vector<Linear> expert_gate, expert_up, expert_down;  // [experts]
-  MlpSpec mlp;  // points to the Linears above
+  MlpSpec mlp;                                              // points to the Linears above
 };
 
 // A model on its device. Not movable: parts of it point to each other.
@@ -47,8 +47,8 @@ struct Model {
 };
 
 // Finds and checks every weight of the model against `config`, then packs them. `keep_pages`: leave
-// the file's pages resident (weights are multiplied in place). `progress` gets 0 ... 1 and stops the
-// load by returning false.
+// the file's pages resident (weights are multiplied in place). `progress` gets 0 ... 1 and stops
+// the load by returning false.
 Result<std::unique_ptr<Model>> load_model(const format::ModelFiles& files, ModelConfig config,
                                           Device& device, bool keep_pages,
                                           const std::function<bool(double)>& progress);

@@ -24,7 +24,9 @@ EngineOptions small() {
   return options;
 }
 
-Engine tiny(const EngineOptions& options = small()) { return open_engine(data_path(kModel), options); }
+Engine tiny(const EngineOptions& options = small()) {
+  return open_engine(data_path(kModel), options);
+}
 
 Outcome answer_of(Engine& engine, const Request& request) {
   return outcome_of(generate(engine, request).choices[0]);

@@ -8,7 +8,7 @@ namespace quire::testing {
 namespace {
 
 struct Setting {
-  std::string model;   // tiny folder
+  std::string model;  // tiny folder
   std::string device;
   KvType kv;
 };
@@ -162,7 +162,8 @@ TEST_CASE("preempted equals undisturbed", "[identity]") {
     for (const Request& request : list) ids.push_back(submit(engine, request));
     run_all(engine, collector);
     CHECK(engine.stats().preemptions > 0);
-    for (std::size_t i = 0; i < ids.size(); ++i) CHECK(collector.outcome(ids[i]) == alone(s, list[i]));
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      CHECK(collector.outcome(ids[i]) == alone(s, list[i]));
   }
 }
 

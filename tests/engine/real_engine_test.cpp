@@ -50,7 +50,8 @@ void check_identity(const char* file, const char* golden, const char* device, Kv
 
   Engine beside = open_engine(path, with(device, kv, 2, 8));
   Collector collector;
-  Request neighbour = sampled(std::vector<std::int32_t>(request.tokens.begin() + 1, request.tokens.begin() + 300), 1, 12);
+  Request neighbour = sampled(
+      std::vector<std::int32_t>(request.tokens.begin() + 1, request.tokens.begin() + 300), 1, 12);
   submit(beside, neighbour);
   const RequestId id = submit(beside, request);
   run_all(beside, collector);
@@ -59,7 +60,8 @@ void check_identity(const char* file, const char* golden, const char* device, Kv
 
 }  // namespace
 
-TEST_CASE("long prompts are the same in chunks, from the cache, in a batch, at any page size", "[real]") {
+TEST_CASE("long prompts are the same in chunks, from the cache, in a batch, at any page size",
+          "[real]") {
   for (KvType kv : {KvType::f16, KvType::f32, KvType::bf16, KvType::int8}) {
     check_identity(kSmolLm2, "smollm2.json", "cpu", kv);
     check_identity(kGemma3, "gemma3.json", "cpu", kv);
@@ -70,11 +72,13 @@ TEST_CASE("long prompts are the same in chunks, from the cache, in a batch, at a
 
 TEST_CASE("32 requests at once give the text of each alone", "[real]") {
   Engine engine = open_engine(repository_model(kSmolLm2), with("cpu", KvType::f16, 2, 16));
-  const char* const subjects[] = {"rivers", "birds", "colours", "planets", "metals", "trees", "games", "winds"};
+  const char* const subjects[] = {"rivers", "birds", "colours", "planets",
+                                  "metals", "trees", "games",   "winds"};
   std::vector<Request> requests;
   for (int i = 0; i < 32; ++i) {
     Request request;
-    request.messages = {{"user", "Name " + std::to_string(2 + i / 8) + " " + subjects[i % 8] + "."}};
+    request.messages = {
+        {"user", "Name " + std::to_string(2 + i / 8) + " " + subjects[i % 8] + "."}};
     request.max_tokens = 24;
     request.sampling.seed = i;
     request.sampling.temperature = i % 2 == 0 ? 0.0f : 0.8f;

@@ -28,7 +28,8 @@ void check_refused(Engine& engine, Request request, const char* part, StatusCode
 void check_names_one(const std::string& message, std::string items) {
   bool named = false;
   INFO(message << " should name " << items);
-  for (std::size_t cut = 0; cut != std::string::npos; items = cut == std::string::npos ? "" : items.substr(cut + 4)) {
+  for (std::size_t cut = 0; cut != std::string::npos;
+       items = cut == std::string::npos ? "" : items.substr(cut + 4)) {
     cut = items.find(" or ");
     named = named || message.find(items.substr(0, cut)) != std::string::npos;
   }
@@ -54,30 +55,48 @@ TEST_CASE("impossible parameters are refused and the next request works", "[refu
     change(request);
     return request;
   };
-  check_refused(engine, with([&](Request& r) { r.sampling.temperature = nan; }), "temperature is nan", wrong);
-  check_refused(engine, with([&](Request& r) { r.sampling.temperature = infinity; }), "temperature is inf", wrong);
-  check_refused(engine, with([&](Request& r) { r.sampling.temperature = -0.5f; }), "temperature is -0.5", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.temperature = nan; }),
+                "temperature is nan", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.temperature = infinity; }),
+                "temperature is inf", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.temperature = -0.5f; }),
+                "temperature is -0.5", wrong);
   check_refused(engine, with([&](Request& r) { r.sampling.top_p = 0.0f; }), "top_p is 0", wrong);
   check_refused(engine, with([&](Request& r) { r.sampling.top_p = 1.5f; }), "top_p is 1.5", wrong);
   check_refused(engine, with([&](Request& r) { r.sampling.top_k = -1; }), "top_k is -1", wrong);
   check_refused(engine, with([&](Request& r) { r.sampling.min_p = nan; }), "min_p is nan", wrong);
-  check_refused(engine, with([&](Request& r) { r.sampling.repetition_penalty = 0.0f; }), "repetition_penalty", wrong);
-  check_refused(engine, with([&](Request& r) { r.sampling.frequency_penalty = nan; }), "frequency_penalty", wrong);
-  check_refused(engine, with([&](Request& r) { r.sampling.logit_bias = {{191222, 1.0f}}; }), "191222", wrong);
-  check_refused(engine, with([&](Request& r) { r.sampling.logit_bias = {{3, nan}}; }), "logit_bias is nan", wrong);
-  check_refused(engine, with([&](Request& r) { r.sampling.banned_tokens = {-1}; }), "token -1", wrong);
-  check_refused(engine, with([&](Request& r) { r.sampling.allowed_tokens = {320}; }), "token 320, wanted 0 to 319", wrong);
-  check_refused(engine, with([&](Request& r) { r.sampling.min_tokens = -2; }), "min_tokens is -2", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.repetition_penalty = 0.0f; }),
+                "repetition_penalty", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.frequency_penalty = nan; }),
+                "frequency_penalty", wrong);
+  check_refused(engine, with([&](Request& r) {
+                  r.sampling.logit_bias = {{191222, 1.0f}};
+                }),
+                "191222", wrong);
+  check_refused(engine, with([&](Request& r) {
+                  r.sampling.logit_bias = {{3, nan}};
+                }),
+                "logit_bias is nan", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.banned_tokens = {-1}; }), "token -1",
+                wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.allowed_tokens = {320}; }),
+                "token 320, wanted 0 to 319", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.min_tokens = -2; }), "min_tokens is -2",
+                wrong);
   check_refused(engine, with([&](Request& r) { r.stop_token_ids = {1 << 20}; }), "1048576", wrong);
   check_refused(engine, with([&](Request& r) { r.n = 0; }), "n is 0, wanted 1 to 64", wrong);
   check_refused(engine, with([&](Request& r) { r.n = 1 << 30; }), "n is 1073741824", wrong);
   check_refused(engine, with([&](Request& r) { r.max_tokens = -1; }), "max_tokens is -1", wrong);
-  check_refused(engine, with([&](Request& r) { r.logprobs = 321; }), "logprobs is 321, wanted 0 to 320", wrong);
-  check_refused(engine, with([&](Request& r) { r.prompt_logprobs = -7; }), "prompt_logprobs is -7", wrong);
+  check_refused(engine, with([&](Request& r) { r.logprobs = 321; }),
+                "logprobs is 321, wanted 0 to 320", wrong);
+  check_refused(engine, with([&](Request& r) { r.prompt_logprobs = -7; }), "prompt_logprobs is -7",
+                wrong);
   check_refused(engine, with([&](Request& r) { r.tokens = {5, 320}; }), "token 320", wrong);
   check_refused(engine, with([&](Request& r) { r.tokens = {-5}; }), "token -5", wrong);
-  check_refused(engine, with([&](Request& r) { r.stop = {""}; }), "stop is a string of 0 bytes", wrong);
-  check_refused(engine, with([&](Request& r) { r.prompt = "both"; }), "2 of prompt, tokens and messages", wrong);
+  check_refused(engine, with([&](Request& r) { r.stop = {""}; }), "stop is a string of 0 bytes",
+                wrong);
+  check_refused(engine, with([&](Request& r) { r.prompt = "both"; }),
+                "2 of prompt, tokens and messages", wrong);
 
   Request good;
   good.tokens = {1, 2, 3};
@@ -153,18 +172,22 @@ TEST_CASE("impossible options are refused by name", "[refusal]") {
     change(options);
     check_contains(open_status(options).message(), part);
   };
-  refused([](EngineOptions& o) { o.scheduling.max_step_tokens = 79; }, "max_step_tokens is 79, wanted 80");
+  refused([](EngineOptions& o) { o.scheduling.max_step_tokens = 79; },
+          "max_step_tokens is 79, wanted 80");
   refused([](EngineOptions& o) { o.scheduling.max_running = 0; }, "max_running is 0");
-  refused([](EngineOptions& o) { o.cache.page_size = 12; }, "page_size is 12, wanted 8, 16, 32, 64 or 128");
+  refused([](EngineOptions& o) { o.cache.page_size = 12; },
+          "page_size is 12, wanted 8, 16, 32, 64 or 128");
   refused([](EngineOptions& o) { o.context = 513; }, "context is 513, wanted 0 to 512");
   refused([](EngineOptions& o) { o.threads = -1; }, "threads is -1");
   refused([](EngineOptions& o) { o.device = "tpu"; }, "tpu");
   refused([](EngineOptions& o) { o.device = "cuda:0"; }, "cuda");
 }
 
-TEST_CASE("malformed files fail to open, or fail their request, and name what is wrong", "[refusal]") {
+TEST_CASE("malformed files fail to open, or fail their request, and name what is wrong",
+          "[refusal]") {
   const Json manifest = read_json(data_path("tiny/malformed/manifest.json"));
-  const JsonArray& files = manifest.array() ? *manifest.array() : *member(manifest, "files").array();
+  const JsonArray& files =
+      manifest.array() ? *manifest.array() : *member(manifest, "files").array();
   for (const Json& entry : files) {
     const std::string file = *member(entry, "file").string();
     const std::string expect = *member(entry, "expect").string();
@@ -185,7 +208,8 @@ TEST_CASE("malformed files fail to open, or fail their request, and name what is
     request.tokens = {1, 2, 3};
     request.max_tokens = 4;
     auto answer = engine->generate(request);
-    if (expect == "request_error" || expect == "load_error_or_request_error") CHECK_FALSE(answer.ok());
+    if (expect == "request_error" || expect == "load_error_or_request_error")
+      CHECK_FALSE(answer.ok());
   }
 }
 
@@ -196,7 +220,8 @@ TEST_CASE("an unknown architecture is named, with the list of the known", "[refu
   auto engine = Engine::open(MemoryModel{std::as_bytes(std::span(bytes.data(), bytes.size()))});
   REQUIRE_FALSE(engine.ok());
   CHECK(engine.status().code() == StatusCode::unsupported);
-  for (const char* part : {"\"mamba\"", "llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3", "granite"}) {
+  for (const char* part :
+       {"\"mamba\"", "llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "smollm3", "granite"}) {
     check_contains(engine.status().message(), part);
   }
 }

@@ -54,7 +54,8 @@ class Collector {
 };
 
 // Steps until nothing is left to do; fails the test if that takes more than `most` steps.
-inline void run_all(Engine& engine, Collector& collector, const StepLimits& limits = {}, int most = 200000) {
+inline void run_all(Engine& engine, Collector& collector, const StepLimits& limits = {},
+                    int most = 200000) {
   while (engine.has_work() && most-- > 0) {
     auto report = engine.step(limits);
     INFO(report.status().message());

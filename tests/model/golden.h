@@ -14,7 +14,9 @@
 
 namespace quire::testing {
 
-inline std::string data_path(const std::string& name) { return std::string(QUIRE_TEST_DATA) + "/" + name; }
+inline std::string data_path(const std::string& name) {
+  return std::string(QUIRE_TEST_DATA) + "/" + name;
+}
 
 inline std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -10,7 +10,7 @@ namespace {
 struct Differences {
   std::vector<double> values;  // |difference| of a given token's log-probability
   int steps = 0;
-  int other_best = 0;          // greedy steps whose best token differs although the margin is large
+  int other_best = 0;  // greedy steps whose best token differs although the margin is large
 
   double mean() const {
     double sum = 0;
@@ -29,7 +29,8 @@ void compare(Engine& engine, const Json& prompt, double sure_margin, Differences
   request.tokens = ids_of(member(prompt, "ids"));
   const std::size_t length = request.tokens.size();
   const JsonArray& greedy = *member(prompt, "greedy").array();
-  for (const Json& step : greedy) request.tokens.push_back(static_cast<std::int32_t>(member(step, "id").number()));
+  for (const Json& step : greedy)
+    request.tokens.push_back(static_cast<std::int32_t>(member(step, "id").number()));
   request.max_tokens = 0;
   request.prompt_logprobs = 1;
   request.use_prefix_cache = false;
@@ -76,7 +77,8 @@ void check_exact(Differences differences) {
 void check_int8(Differences differences, double mean, double p99) {
   WARN("mean |difference| " << differences.mean() << " (limit " << mean << "), p99 "
                             << differences.quantile(0.99) << " (limit " << p99 << "), largest "
-                            << differences.quantile(1) << " over " << differences.values.size() << " tokens");
+                            << differences.quantile(1) << " over " << differences.values.size()
+                            << " tokens");
   CHECK(differences.mean() <= mean);
   CHECK(differences.quantile(0.99) <= p99);
   CHECK(differences.other_best == 0);

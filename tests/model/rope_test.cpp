@@ -10,7 +10,8 @@ TEST_CASE("plain RoPE frequencies are base^(-2i/d)", "[rope]") {
   const model::RopeTable table = model::plain_rope(8, 10000);
   REQUIRE(table.dimensions() == 8);
   const double expected[] = {1.0, 0.1, 0.01, 0.001};
-  for (int i = 0; i < 4; ++i) CHECK(table.inverse_frequency[i] == Approx(expected[i]).epsilon(1e-6));
+  for (int i = 0; i < 4; ++i)
+    CHECK(table.inverse_frequency[i] == Approx(expected[i]).epsilon(1e-6));
 }
 
 TEST_CASE("an unknown rope scaling type is an error and not ignored", "[rope]") {

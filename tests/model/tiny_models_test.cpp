@@ -1,4 +1,5 @@
-// Every architecture against transformers in float32 (tests/data/tiny/README.md has the tolerances).
+// Every architecture against transformers in float32 (tests/data/tiny/README.md has the
+// tolerances).
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
@@ -109,16 +110,16 @@ std::string expected_for_gguf(const std::string& folder) {
 }
 
 const char* const kArchitectures[] = {
-    "llama", "llama_rope3", "llama_tied", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3",
-    "phi3_longrope", "smollm3", "granite", "olmo2", "qwen3_moe", "mixtral"};
+    "llama", "llama_rope3",   "llama_tied", "mistral", "qwen2", "qwen3",     "gemma2", "gemma3",
+    "phi3",  "phi3_longrope", "smollm3",    "granite", "olmo2", "qwen3_moe", "mixtral"};
 
 }  // namespace
 
 TEST_CASE("tiny models as GGUF give transformers' logits and tokens", "[tiny]") {
   for (const char* name : kArchitectures) {
     const Json expected = read_json(expected_for_gguf(name));
-    check_model(data_path(std::string("tiny/") + name + "/model.gguf"), expected, float_options("cpu:scalar"),
-                kFloat32);
+    check_model(data_path(std::string("tiny/") + name + "/model.gguf"), expected,
+                float_options("cpu:scalar"), kFloat32);
   }
 }
 
@@ -146,7 +147,8 @@ TEST_CASE("configurations with the keys of transformers 4 mean the same", "[tiny
     for (const char* file : {"model.safetensors", "tokenizer.json", "tokenizer_config.json"}) {
       fs::create_symlink(fs::absolute(folder / file), copy / file);
     }
-    check_model(copy.string(), read_json((folder / "expected.json").string()), float_options("cpu"), kFloat32);
+    check_model(copy.string(), read_json((folder / "expected.json").string()), float_options("cpu"),
+                kFloat32);
   }
   fs::remove_all(copy);
 }
@@ -159,9 +161,10 @@ TEST_CASE("split GGUF and sharded safetensors give the same model", "[tiny]") {
 }
 
 TEST_CASE("every weight type computes what transformers computes on its values", "[tiny]") {
-  for (const char* type : {"F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K_M", "Q4_K_M",
-                           "Q5_K_M", "Q6_K", "IQ4_NL", "IQ4_XS"}) {
-    const Json expected = read_json(data_path(std::string("tiny/quant/expected-") + type + ".json"));
+  for (const char* type : {"F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K_M",
+                           "Q4_K_M", "Q5_K_M", "Q6_K", "IQ4_NL", "IQ4_XS"}) {
+    const Json expected =
+        read_json(data_path(std::string("tiny/quant/expected-") + type + ".json"));
     const std::string model = data_path(std::string("tiny/quant/model-") + type + ".gguf");
     check_model(model, expected, float_options("cpu:scalar"), kFloat32);
     check_model(model, expected, float_options("cpu"), kFloat32);

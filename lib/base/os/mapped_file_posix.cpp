@@ -33,7 +33,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     if (data == MAP_FAILED) {
       const int why = errno;
       ::close(file);
-      return error(StatusCode::io_error, "{}: cannot map {} bytes: {}", path, size, std::strerror(why));
+      return error(StatusCode::io_error, "{}: cannot map {} bytes: {}", path, size,
+                   std::strerror(why));
     }
   }
   ::close(file);

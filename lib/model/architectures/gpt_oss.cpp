@@ -22,7 +22,8 @@ Result<ModelConfig> configure_gpt_oss(const ConfigSource& source) {
   auto given = set_window_by_layer_types(source, *config, static_cast<int>(*window));
   if (!given) return given.status();
   if (!*given) {
-    set_window(*config, static_cast<int>(*window), [](int i, int) { return i % 2 == 0; }, 0);
+    set_window(
+        *config, static_cast<int>(*window), [](int i, int) { return i % 2 == 0; }, 0);
   }
   auto rope = read_rope(source, *config, config->layers[0].head_size);
   if (!rope) return rope.status();

@@ -8,7 +8,8 @@ Result<ModelConfig> configure_mistral(const ConfigSource& source) {
   if (!config) return config;
   auto window = source.integer_or({"", "sliding_window"}, 1, kMaxDimension, 0);
   if (!window) return window.status();
-  set_window(*config, static_cast<int>(*window), [](int, int) { return true; }, 0);
+  set_window(
+      *config, static_cast<int>(*window), [](int, int) { return true; }, 0);
   return config;
 }
 

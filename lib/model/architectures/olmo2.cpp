@@ -10,7 +10,8 @@ Result<ModelConfig> configure_olmo2(const ConfigSource& source) {
   LayerNames& names = config->names;
   names.attention_norm = {};
   names.mlp_norm = {};
-  names.post_attention_norm = {"blk.{}.post_attention_norm", "model.layers.{}.post_attention_layernorm"};
+  names.post_attention_norm = {"blk.{}.post_attention_norm",
+                               "model.layers.{}.post_attention_layernorm"};
   names.post_mlp_norm = {"blk.{}.post_ffw_norm", "model.layers.{}.post_feedforward_layernorm"};
   for (LayerSpec& layer : config->layers) layer.qk_norm = QkNorm::whole;
   auto rope = read_rope(source, *config, config->layers[0].head_size);

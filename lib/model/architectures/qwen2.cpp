@@ -19,8 +19,9 @@ Result<ModelConfig> configure_qwen2(const ConfigSource& source) {
     auto first = source.integer_or({"", "max_window_layers"}, 0, 4096, 28);
     if (!window) return window.status();
     if (!first) return first.status();
-    set_window(*config, static_cast<int>(*window), [](int i, int from) { return i >= from; },
-               static_cast<int>(*first));
+    set_window(
+        *config, static_cast<int>(*window), [](int i, int from) { return i >= from; },
+        static_cast<int>(*first));
   }
   return config;
 }

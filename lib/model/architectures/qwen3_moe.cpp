@@ -3,7 +3,8 @@
 
 namespace quire::model {
 
-// The mixtures of Qwen3: their router's weights are a softmax over all experts, renormalised or not.
+// The mixtures of Qwen3: their router's weights are a softmax over all experts, renormalised or
+// not.
 Result<ModelConfig> configure_qwen3_moe(const ConfigSource& source) {
   auto config = configure_qwen3(source);
   if (!config) return config;
