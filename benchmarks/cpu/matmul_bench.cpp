@@ -16,6 +16,7 @@
 #include "base/thread_pool.h"
 #include "cpu/isa.h"
 #include "cpu/matmul.h"
+#include "cpu/pack_buffer.h"
 
 // Matrix products with every thread of the pool, over more weights than the caches hold. Beside
 // each time: GMAC/s (10^9 multiply-adds per second), the share of the measured peak of vpdpbusd,
@@ -99,7 +100,7 @@ Machine& machine() {
     if (const char* threads = std::getenv("QUIRE_BENCH_THREADS"))
       options.threads = std::atoi(threads);
     options.spin_microseconds = 1000;
-    made.pool = std::move(*ThreadPool::create(options));
+    made.pool = *ThreadPool::create(options);
     if (const char* name = std::getenv("QUIRE_BENCH_ISA"))
       made.isa = isa_from_name(name).value_or(made.isa);
     made.peak_gmacs = measure_peak(*made.pool);
@@ -166,10 +167,11 @@ void run_matmul(benchmark::State& state, const Shape& shape, int tokens) {
                                               shape.compute, false, machine().isa);
   const std::size_t count =
       tokens >= 64 ? 1 : std::max<std::size_t>(1, (std::size_t{200} << 20) / one);
+  PackArena arena;
   std::vector<std::unique_ptr<PackedMatrix>> matrices;
   for (std::size_t i = 0; i < count; ++i) {
     matrices.push_back(
-        std::move(*pack_matrix(view, {}, shape.compute, false, machine().isa, *machine().pool)));
+        *pack_matrix(view, {}, shape.compute, false, machine().isa, *machine().pool, &arena));
   }
   std::vector<float> values(static_cast<std::size_t>(tokens) *
                             static_cast<std::size_t>(shape.columns));

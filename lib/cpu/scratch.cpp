@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-int padded(int head_size) {
-  return round_up(head_size, 16);
+std::uint64_t padded(int head_size) {
+  return round_up(static_cast<std::uint64_t>(head_size), std::uint64_t{16});
 }
 
 // Floats of one thread's tile: keys, values, scores, and three arrays of rows.
 CheckedSize tile_floats(int head_size) {
-  const auto width = static_cast<std::uint64_t>(padded(head_size));
+  const std::uint64_t width = padded(head_size);
   return CheckedSize(width) * (2 * attention::kKeyBlock + 3 * attention::kTileRows) +
          CheckedSize(attention::kTileRows) * attention::kKeyBlock;
 }
@@ -60,7 +60,7 @@ ScratchPlan plan_scratch(const WorkLimits& limits, int threads) {
   Offsets offsets;
   plan.normed = offsets.add(CheckedSize(rows) * width * 4);
   plan.product = offsets.add(CheckedSize(rows) * std::max(width, keys_and_values) * 4);
-  plan.activations = offsets.add(activation_bytes(static_cast<int>(rows), static_cast<int>(width)));
+  plan.activations = offsets.add(CheckedSize(rows) * activation_bytes(1, static_cast<int>(width)));
   plan.experts = offsets.add(CheckedSize(3 * kExpertRows) * width * 4);
   const CheckedSize partials = partial_rows(limits, threads);
   plan.partial_rows = partials.get().value_or(0);

@@ -20,13 +20,13 @@ TokenLogprob logprob_of(std::int32_t id, DrawResult& result) {
 
 }  // namespace
 
-void Engine::Impl::accept_prompt_result(LiveRequest& request, int position, DrawResult& result) {
+void Engine::Impl::accept_prompt_result(AcceptedRequest& request, int position, DrawResult& result) {
   if (request.prompt_delivered) return;
   auto& entry = request.prompt_results[static_cast<std::size_t>(position)];
   entry = logprob_of(entry.id, result);
 }
 
-RequestReport Engine::Impl::report_of(const LiveRequest& request) const {
+RequestReport Engine::Impl::report_of(const AcceptedRequest& request) const {
   const double t = now();
   const RequestReport counts = batcher->report(request.id, t);
   RequestReport report;
@@ -45,7 +45,7 @@ RequestReport Engine::Impl::report_of(const LiveRequest& request) const {
 }
 
 // The last event of a choice; the report comes with that of the request's last choice.
-void Engine::Impl::finish_choice(LiveRequest& request, int choice, FinishReason reason,
+void Engine::Impl::finish_choice(AcceptedRequest& request, int choice, FinishReason reason,
                                  TokenEvent event) {
   request.choices[static_cast<std::size_t>(choice)].finished = true;
   event.finished = true;
@@ -55,7 +55,7 @@ void Engine::Impl::finish_choice(LiveRequest& request, int choice, FinishReason 
 }
 
 // One chosen token: decides whether the answer ends, and makes its event.
-DrawOutcome Engine::Impl::accept_draw(LiveRequest& request, int choice, DrawResult& result) {
+DrawOutcome Engine::Impl::accept_draw(AcceptedRequest& request, int choice, DrawResult& result) {
   Choice& own = request.choices[static_cast<std::size_t>(choice)];
   TokenEvent event;
   event.request = request.id;
@@ -109,7 +109,7 @@ DrawOutcome Engine::Impl::accept_draw(LiveRequest& request, int choice, DrawResu
   return {token, true, false};
 }
 
-void Engine::Impl::finish_without_tokens(LiveRequest& request) {
+void Engine::Impl::finish_without_tokens(AcceptedRequest& request) {
   for (std::size_t i = 0; i < request.choices.size(); ++i) {
     if (request.choices[i].finished) continue;
     TokenEvent event;
@@ -124,7 +124,7 @@ void Engine::Impl::finish_without_tokens(LiveRequest& request) {
   }
 }
 
-void Engine::Impl::end_request_with_error(LiveRequest& request, const Status& why) {
+void Engine::Impl::end_request_with_error(AcceptedRequest& request, const Status& why) {
   for (std::size_t i = 0; i < request.choices.size(); ++i) {
     if (request.choices[i].finished) continue;
     TokenEvent event;

@@ -16,7 +16,7 @@
 #include "batching/request_queue.h"
 #include "device/device.h"
 #include "engine/cost_model.h"
-#include "engine/live_request.h"
+#include "engine/accepted_request.h"
 #include "engine/memory_plan.h"
 #include "engine/tokenizer_impl.h"
 #include "format/model_files.h"
@@ -28,7 +28,7 @@ namespace quire {
 // A request on its way from `submit` to the thread that steps.
 struct PendingRequest {
   BatchRequest batch;
-  std::unique_ptr<LiveRequest> live;
+  std::unique_ptr<AcceptedRequest> live;
 };
 
 // A pass between its plan and its commit.
@@ -71,8 +71,8 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   std::unordered_set<RequestId> live_ids;  // accepted, and the last event not yet handed out
 
   // Of the thread that steps.
-  std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> live;
-  std::vector<std::unique_ptr<LiveRequest>> retired;  // cancelled, but a pass in flight reads them
+  std::unordered_map<RequestId, std::unique_ptr<AcceptedRequest>> live;
+  std::vector<std::unique_ptr<AcceptedRequest>> retired;  // cancelled, but a pass in flight reads them
   std::optional<PassInFlight> pass;
   std::vector<TokenEvent> outbox;
   CostModel costs;
@@ -100,7 +100,7 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
  private:
   // submit.cpp
   Result<std::vector<std::int32_t>> encode_prompt(const Request& request) const;
-  Result<std::unique_ptr<LiveRequest>> make_live(const Request& request,
+  Result<std::unique_ptr<AcceptedRequest>> make_live(const Request& request,
                                                  std::vector<std::int32_t> prompt);
   // step.cpp
   void take_in();
@@ -110,12 +110,12 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   void commit_pass(StepReport & report);
   Status fail_pass(const Status& why);
   // deliver.cpp
-  DrawOutcome accept_draw(LiveRequest & request, int choice, DrawResult& result);
-  void accept_prompt_result(LiveRequest & request, int position, DrawResult& result);
-  void finish_choice(LiveRequest & request, int choice, FinishReason reason, TokenEvent event);
-  void end_request_with_error(LiveRequest & request, const Status& why);
-  void finish_without_tokens(LiveRequest & request);
-  RequestReport report_of(const LiveRequest& request) const;
+  DrawOutcome accept_draw(AcceptedRequest & request, int choice, DrawResult& result);
+  void accept_prompt_result(AcceptedRequest & request, int position, DrawResult& result);
+  void finish_choice(AcceptedRequest & request, int choice, FinishReason reason, TokenEvent event);
+  void end_request_with_error(AcceptedRequest & request, const Status& why);
+  void finish_without_tokens(AcceptedRequest & request);
+  RequestReport report_of(const AcceptedRequest& request) const;
 };
 
 }  // namespace quire

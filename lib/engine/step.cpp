@@ -51,14 +51,14 @@ bool Engine::Impl::begin_pass(const StepLimits& limits) {
   std::vector<Ordered> ordered;
   for (std::size_t i = 0; i < next.plan.draws.size(); ++i) {
     const PlanDraw& draw = next.plan.draws[i];
-    const LiveRequest& owner = *live.at(draw.request);
+    const AcceptedRequest& owner = *live.at(draw.request);
     ordered.push_back({{next.plan.logit_rows[draw.logit_row], owner.draw(draw.choice)},
                        {owner.id, false, static_cast<int>(i)}});
   }
   for (std::int32_t row : next.plan.prompt_logit_rows) {
     for (const PlanSlice& slice : next.plan.slices) {
       if (row < slice.first_row || row >= slice.first_row + slice.tokens) continue;
-      const LiveRequest& owner = *live.at(slice.request);
+      const AcceptedRequest& owner = *live.at(slice.request);
       const int position = slice.first_position + row - slice.first_row + 1;
       if (position < static_cast<int>(owner.prompt_results.size())) {
         ordered.push_back({{row, owner.prompt_draw(position)}, {owner.id, true, position}});

@@ -27,9 +27,9 @@ Result<std::vector<std::int32_t>> Engine::Impl::encode_prompt(const Request& req
   return tokenizer->encode(request.prompt, options);
 }
 
-Result<std::unique_ptr<LiveRequest>> Engine::Impl::make_live(const Request& request,
+Result<std::unique_ptr<AcceptedRequest>> Engine::Impl::make_live(const Request& request,
                                                              std::vector<std::int32_t> prompt) {
-  auto live = std::make_unique<LiveRequest>();
+  auto live = std::make_unique<AcceptedRequest>();
   const SamplingParams& p = request.sampling;
   live->params.temperature = p.temperature.value_or(defaults.temperature.value_or(1.0f));
   live->params.top_k = p.top_k.value_or(defaults.top_k.value_or(0));

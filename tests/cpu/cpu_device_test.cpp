@@ -74,7 +74,6 @@ TEST_CASE("scratch is reserved once; its size is known before and overflow is re
 
 TEST_CASE("operations beyond what was reserved, or before, are refused") {
   const auto device = test::open_test_device(cpu::Isa::scalar, 1);
-  FinalNormArgs norm;
   HeadArgs head;
   head.rows = 1;
   head.width = 16;

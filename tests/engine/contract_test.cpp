@@ -142,6 +142,19 @@ TEST_CASE("submit and cancel from other threads while the engine steps", "[threa
   CHECK(engine.stats().pages_in_use == 0);
 }
 
+TEST_CASE("two threads compute what one does, batched and cut by time", "[threads]") {
+  EngineOptions options = small();
+  options.threads = 2;
+  Engine two = tiny(options), one = tiny();
+  Collector collector;
+  std::vector<RequestId> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(submit(two, sampled({1, 2, i}, i)));
+  run_all(two, collector, {.time = std::chrono::microseconds(50)});
+  for (int i = 0; i < 4; ++i) {
+    CHECK(collector.outcome(ids[i]) == answer_of(one, sampled({1, 2, i}, i)));
+  }
+}
+
 TEST_CASE("an engine moves between steps, also to another thread", "[ownership]") {
   Engine first = tiny();
   const Request request = sampled({9, 8, 7}, 3);

@@ -23,7 +23,7 @@ struct Choice {
 };
 
 // A request that the engine has accepted: everything that its draws and its text need.
-struct LiveRequest {
+struct AcceptedRequest {
   RequestId id = 0;
   std::vector<std::int32_t> prompt;
   std::vector<Choice> choices;

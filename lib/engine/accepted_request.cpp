@@ -1,8 +1,8 @@
-#include "engine/live_request.h"
+#include "engine/accepted_request.h"
 
 namespace quire {
 
-DrawArgs LiveRequest::draw(int choice) const {
+DrawArgs AcceptedRequest::draw(int choice) const {
   const Choice& own = choices[static_cast<std::size_t>(choice)];
   DrawArgs args;
   args.params = params;
@@ -19,7 +19,7 @@ DrawArgs LiveRequest::draw(int choice) const {
   return args;
 }
 
-DrawArgs LiveRequest::prompt_draw(int position) const {
+DrawArgs AcceptedRequest::prompt_draw(int position) const {
   DrawArgs args;
   args.draw = false;
   args.given = prompt[static_cast<std::size_t>(position)];

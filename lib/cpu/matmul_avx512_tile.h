@@ -1,0 +1,131 @@
+#pragma once
+
+#include <immintrin.h>
+
+#include "cpu/matmul_kernels.h"
+#include "cpu/matmul_unroll.h"
+
+// AVX-512 with VNNI: what the products have in common. A tile is two panels (32 rows) by a few
+// tokens; its sums stay in registers over all columns. Lanes are rows. Only for files compiled for
+// AVX-512.
+
+namespace quire::cpu {
+
+void multiply_avx512_integer(const MatmulArgs& args);
+void multiply_avx512_expanded(const MatmulArgs& args);
+void multiply_avx512_plain(const MatmulArgs& args);
+
+namespace {
+
+#define LAMBDA QUIRE_ALWAYS_INLINE
+
+constexpr int kRows = 16;   // lanes
+constexpr int kPanels = 2;  // of a tile
+
+template <int tokens>
+using Sums = __m512[kPanels][tokens];
+
+// Where a tile reads its weights, and what it fetches into the second-level cache meanwhile: the
+// panels of the tile after it.
+struct Panels {
+  const std::byte* at[kPanels];
+  const std::byte* ahead[kPanels];  // null: nothing
+};
+
+template <int bytes>
+QUIRE_ALWAYS_INLINE inline void fetch(const std::byte* from) {
+  unroll<(bytes + 63) / 64>([&](auto line) LAMBDA {
+    _mm_prefetch(reinterpret_cast<const char*>(from + 64 * line), _MM_HINT_T1);
+  });
+}
+
+// Where the two panels of a tile are and which of their rows exist. A last odd panel is both panels
+// of its tile, the second one without rows.
+struct TileRows {
+  Panels panels;
+  std::int64_t first_row[kPanels];
+  __mmask16 mask[kPanels];
+};
+
+inline TileRows tile_rows(const MatmulArgs& args, std::int64_t panel) {
+  TileRows tile;
+  for (int p = 0; p < kPanels; ++p) {
+    const bool exists = panel + p < args.last_panel;
+    const std::int64_t index = exists ? panel + p : panel;
+    tile.panels.at[p] = args.panels + static_cast<std::size_t>(index) * args.panel_bytes;
+    tile.first_row[p] = index * kRows;
+    const std::int64_t rows = exists ? args.rows - index * kRows : 0;
+    tile.mask[p] = static_cast<__mmask16>(rows >= kRows ? 0xffff : (1 << rows) - 1);
+  }
+  return tile;
+}
+
+// What pass `pass` of `passes` over a tile fetches. Two passes share the work: the last two, so
+// that little of it is pushed out again before it is used.
+inline void set_ahead(const MatmulArgs& args, std::int64_t panel, int pass, int passes,
+                      TileRows& tile) {
+  constexpr std::size_t kLargeTile = std::size_t{256} << 10;  // more would not stay cached
+  for (int p = 0; p < kPanels; ++p) {
+    tile.panels.ahead[p] = nullptr;
+    if (passes > 1 && pass != passes - kPanels + p) continue;
+    if (kPanels * args.panel_bytes > kLargeTile) {
+      tile.panels.ahead[p] = tile.panels.at[p] + 4096;
+    } else if (panel + kPanels + p < args.last_panel) {
+      tile.panels.ahead[p] = tile.panels.at[p] + kPanels * args.panel_bytes;
+    }
+  }
+}
+
+// A Product has `kTokens`, the most tokens of a tile, and add<tokens>(args, panels, first_token,
+// sums), which adds all columns to the sums of a tile.
+template <class Product, int tokens>
+void multiply_tile(const MatmulArgs& args, const TileRows& tile, int first_token) {
+  Sums<tokens> sums;
+  float* output = args.output + first_token * args.output_stride;
+  unroll<tokens>([&](auto t) LAMBDA {
+    unroll<kPanels>([&](auto p) LAMBDA {
+      sums[p][t] = _mm512_setzero_ps();
+      if (args.resume) {
+        sums[p][t] = _mm512_maskz_loadu_ps(tile.mask[p],
+                                           output + t * args.output_stride + tile.first_row[p]);
+      }
+    });
+  });
+  Product::template add<tokens>(args, tile.panels, first_token, sums);
+  unroll<kPanels>([&](auto p) LAMBDA {
+    const __m512 bias = args.bias
+                            ? _mm512_maskz_loadu_ps(tile.mask[p], args.bias + tile.first_row[p])
+                            : _mm512_setzero_ps();
+    unroll<tokens>([&](auto t) LAMBDA {
+      const __m512 sum = args.bias ? _mm512_add_ps(sums[p][t], bias) : sums[p][t];
+      _mm512_mask_storeu_ps(output + t * args.output_stride + tile.first_row[p], tile.mask[p], sum);
+    });
+  });
+}
+
+using TileFunction = void (*)(const MatmulArgs& args, const TileRows& tile, int first_token);
+
+template <class Product, int... counts>
+void multiply_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
+  static constexpr TileFunction kTiles[] = {multiply_tile<Product, counts + 1>...};
+  // Tokens are shared out evenly over the least number of tiles.
+  const int tiles = (args.tokens + Product::kTokens - 1) / Product::kTokens;
+  for (std::int64_t panel = args.first_panel; panel < args.last_panel; panel += kPanels) {
+    TileRows tile = tile_rows(args, panel);
+    int first = 0;
+    for (int i = 0; i < tiles; ++i) {
+      const int count = (args.tokens - first) / (tiles - i);
+      set_ahead(args, panel, i, tiles, tile);
+      kTiles[count - 1](args, tile, first);
+      first += count;
+    }
+  }
+}
+
+template <class Product>
+void multiply_all(const MatmulArgs& args) {
+  multiply_all<Product>(args, std::make_integer_sequence<int, Product::kTokens>());
+}
+
+}  // namespace
+}  // namespace quire::cpu
