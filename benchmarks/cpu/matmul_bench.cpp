@@ -16,7 +16,7 @@
 #include "base/thread_pool.h"
 #include "cpu/isa.h"
 #include "cpu/matmul.h"
-#include "cpu/pack_buffer.h"
+#include "cpu/pack.h"
 
 // Matrix products with every thread of the pool, over more weights than the caches hold. Beside
 // each time: GMAC/s (10^9 multiply-adds per second), the share of the measured peak of vpdpbusd,
@@ -72,7 +72,11 @@ double measure_peak(ThreadPool& pool) {
 
 double measure_bandwidth(ThreadPool& pool) {
   const std::size_t words = std::size_t{32} << 20;  // 256 MB
-  std::vector<std::uint64_t> data(words, 1);
+  PackArena arena;                                  // huge pages, as for the weights
+  const PackBuffer buffer = arena.allocate(words * 8);
+  if (!buffer.data()) return 0;
+  std::memset(buffer.data(), 1, buffer.size());
+  const std::uint64_t* data = reinterpret_cast<const std::uint64_t*>(buffer.data());
   double best = 0;
   for (int repeat = 0; repeat < 8; ++repeat) {
     const auto start = Clock::now();
@@ -187,7 +191,7 @@ void run_matmul(benchmark::State& state, const Shape& shape, int tokens) {
   std::size_t at = 0;
   for (auto _ : state) {
     prepare_all(activations);
-    const auto& matrix = reinterpret_cast<const Matrix&>(*matrices[at]);
+    const auto& matrix = static_cast<const Matrix&>(*matrices[at]);
     multiply_all(matrix, (shape.rows + kPanelRows - 1) / kPanelRows, activations, output.data(),
                  shape.rows);
     at = (at + 1) % matrices.size();

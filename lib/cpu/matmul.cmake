@@ -14,7 +14,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_sources(quire_objects PRIVATE ${avx2} ${avx512})
   # GCC's own AVX-512 header makes "undefined" vectors from themselves and warns of it (GCC bug 105593).
   set_source_files_properties(${avx512} TARGET_DIRECTORY quire_objects PROPERTIES COMPILE_OPTIONS
-    "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>")
+    "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>;${QUIRE_UNSANITIZED}")
   set_source_files_properties(${avx2} TARGET_DIRECTORY quire_objects PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
 else()
   target_sources(quire_objects PRIVATE matmul_no_x86.cpp)

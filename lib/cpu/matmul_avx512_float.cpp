@@ -11,16 +11,16 @@ constexpr int kExpandedTile = 4;  // tokens of a tile that expands its weights
 
 // sums = fma(weight, activation, sums) for `columns` columns of [column][16] float32 weights that
 // `load` reads.
-template <int tokens, class Load>
+template <int panels, int tokens, class Load>
 QUIRE_ALWAYS_INLINE inline void add_columns(int columns, const float* values, std::int64_t stride,
-                                            Sums<tokens>& sums, Load load) {
+                                            Sums<panels, tokens>& sums, Load load) {
   for (int column = 0; column < columns; ++column) {
-    const __m512 weights0 = load(0, column);
-    const __m512 weights1 = load(1, column);
+    __m512 weights[panels];
+    unroll<panels>([&](auto p) LAMBDA { weights[p] = load(p, column); });
     unroll<tokens>([&](auto t) LAMBDA {
       const __m512 value = _mm512_set1_ps(values[t * stride + column]);
-      sums[0][t] = _mm512_fmadd_ps(weights0, value, sums[0][t]);
-      sums[1][t] = _mm512_fmadd_ps(weights1, value, sums[1][t]);
+      unroll<panels>([&](auto p)
+                         LAMBDA { sums[p][t] = _mm512_fmadd_ps(weights[p], value, sums[p][t]); });
     });
   }
 }
@@ -28,24 +28,25 @@ QUIRE_ALWAYS_INLINE inline void add_columns(int columns, const float* values, st
 template <DType type>
 struct PlainProduct {
   static constexpr int kTokens = kFloatTile;
+  static constexpr int kStreamTokens = 0;
 
-  template <int tokens>
-  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panels& panels, int first_token,
-                                      Sums<tokens>& sums) {
+  template <int panels, int tokens>
+  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panels& from, int first_token,
+                                      Sums<panels, tokens>& sums) {
     constexpr int kColumnBytes = kRows * (type == DType::f32 ? 4 : 2);
     const float* values = args.values + first_token * args.value_stride;
-    add_columns<tokens>(args.columns, values, args.value_stride, sums,
-                        [&](int p, int column) LAMBDA {
-                          const std::int64_t offset = std::int64_t{column} * kColumnBytes;
-                          if (panels.ahead[p]) fetch<1>(panels.ahead[p] + offset);
-                          if constexpr (type == DType::f32) {
-                            return _mm512_loadu_ps(panels.at[p] + offset);
-                          } else if constexpr (type == DType::f16) {
-                            return load_halves(panels.at[p] + offset);
-                          } else {
-                            return load_bfloats(panels.at[p] + offset);
-                          }
-                        });
+    add_columns<panels, tokens>(args.columns, values, args.value_stride, sums,
+                                [&](int p, int column) LAMBDA {
+                                  const std::int64_t offset = std::int64_t{column} * kColumnBytes;
+                                  if (from.ahead[p]) fetch<panels, 1>(from.ahead[p] + offset);
+                                  if constexpr (type == DType::f32) {
+                                    return _mm512_loadu_ps(from.at[p] + offset);
+                                  } else if constexpr (type == DType::f16) {
+                                    return load_halves(from.at[p] + offset);
+                                  } else {
+                                    return load_bfloats(from.at[p] + offset);
+                                  }
+                                });
   }
 };
 
@@ -72,22 +73,23 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, float
 template <class Format>
 struct ExpandedProduct {
   static constexpr int kTokens = kExpandedTile;
+  static constexpr int kStreamTokens = 0;
 
-  template <int tokens>
-  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, Panels panels, int first_token,
-                                      Sums<tokens>& sums) {
+  template <int panels, int tokens>
+  QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, Panels from, int first_token,
+                                      Sums<panels, tokens>& sums) {
     using Sizes = PackedSizes<Format>;
     const float* values = args.values + first_token * args.value_stride;
-    alignas(64) float weights[kPanels][kGroup * kRows];
+    alignas(64) float weights[panels][kGroup * kRows];
     int group = 0;
     for (int column = 0; column < args.columns; column += kGroup) {
-      unroll<kPanels>([&](auto p) LAMBDA { expand<Format>(panels.at[p], group, weights[p]); });
-      add_columns<tokens>(kGroup, values + column, args.value_stride, sums,
-                          [&](int p, int c)
-                              LAMBDA { return _mm512_load_ps(weights[p] + c * kRows); });
+      unroll<panels>([&](auto p) LAMBDA { expand<Format>(from.at[p], group, weights[p]); });
+      add_columns<panels, tokens>(kGroup, values + column, args.value_stride, sums,
+                                  [&](int p, int c)
+                                      LAMBDA { return _mm512_load_ps(weights[p] + c * kRows); });
       if (++group == Sizes::kGroups) {
         group = 0;
-        unroll<kPanels>([&](auto p) LAMBDA { panels.at[p] += Sizes::kRecordBytes; });
+        unroll<panels>([&](auto p) LAMBDA { from.at[p] += Sizes::kRecordBytes; });
       }
     }
   }

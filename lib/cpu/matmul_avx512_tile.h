@@ -20,22 +20,23 @@ namespace {
 #define LAMBDA QUIRE_ALWAYS_INLINE
 
 constexpr int kRows = 16;   // lanes
-constexpr int kPanels = 2;  // of a tile
+constexpr int kPanels = 2;  // of a tile; 1 where the weights are read for one or two tokens only
 
-template <int tokens>
-using Sums = __m512[kPanels][tokens];
+template <int panels, int tokens>
+using Sums = __m512[panels][tokens];
 
-// Where a tile reads its weights, and what it fetches into the second-level cache meanwhile: the
-// panels of the tile after it.
+// Where a tile reads its weights, and what it fetches into a cache meanwhile.
 struct Panels {
   const std::byte* at[kPanels];
   const std::byte* ahead[kPanels];  // null: nothing
 };
 
-template <int bytes>
+// Fetches into the second-level cache, for a tile of one panel into the first.
+template <int panels, int bytes>
 QUIRE_ALWAYS_INLINE inline void fetch(const std::byte* from) {
   unroll<(bytes + 63) / 64>([&](auto line) LAMBDA {
-    _mm_prefetch(reinterpret_cast<const char*>(from + 64 * line), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(from + 64 * line),
+                 panels == 1 ? _MM_HINT_T0 : _MM_HINT_T1);
   });
 }
 
@@ -60,8 +61,8 @@ inline TileRows tile_rows(const MatmulArgs& args, std::int64_t panel) {
   return tile;
 }
 
-// What pass `pass` of `passes` over a tile fetches. Two passes share the work: the last two, so
-// that little of it is pushed out again before it is used.
+// What pass `pass` of `passes` over a tile of two panels fetches: the panels of the next tile. Two
+// passes share the work: the last two, so that little of it is pushed out again before it is used.
 inline void set_ahead(const MatmulArgs& args, std::int64_t panel, int pass, int passes,
                       TileRows& tile) {
   constexpr std::size_t kLargeTile = std::size_t{256} << 10;  // more would not stay cached
@@ -76,14 +77,16 @@ inline void set_ahead(const MatmulArgs& args, std::int64_t panel, int pass, int 
   }
 }
 
-// A Product has `kTokens`, the most tokens of a tile, and add<tokens>(args, panels, first_token,
-// sums), which adds all columns to the sums of a tile.
-template <class Product, int tokens>
+// A Product has
+//   kTokens        the most tokens of a tile
+//   kStreamTokens  up to which tiles have one panel, so that the weights are read in one go
+//   add<panels, tokens>(args, panels, first_token, sums), which adds all columns to a tile's sums
+template <class Product, int panels, int tokens>
 void multiply_tile(const MatmulArgs& args, const TileRows& tile, int first_token) {
-  Sums<tokens> sums;
+  Sums<panels, tokens> sums;
   float* output = args.output + first_token * args.output_stride;
   unroll<tokens>([&](auto t) LAMBDA {
-    unroll<kPanels>([&](auto p) LAMBDA {
+    unroll<panels>([&](auto p) LAMBDA {
       sums[p][t] = _mm512_setzero_ps();
       if (args.resume) {
         sums[p][t] = _mm512_maskz_loadu_ps(tile.mask[p],
@@ -91,8 +94,8 @@ void multiply_tile(const MatmulArgs& args, const TileRows& tile, int first_token
       }
     });
   });
-  Product::template add<tokens>(args, tile.panels, first_token, sums);
-  unroll<kPanels>([&](auto p) LAMBDA {
+  Product::template add<panels, tokens>(args, tile.panels, first_token, sums);
+  unroll<panels>([&](auto p) LAMBDA {
     const __m512 bias = args.bias
                             ? _mm512_maskz_loadu_ps(tile.mask[p], args.bias + tile.first_row[p])
                             : _mm512_setzero_ps();
@@ -105,9 +108,21 @@ void multiply_tile(const MatmulArgs& args, const TileRows& tile, int first_token
 
 using TileFunction = void (*)(const MatmulArgs& args, const TileRows& tile, int first_token);
 
+// Few tokens: panel after panel, one stream through memory.
 template <class Product, int... counts>
-void multiply_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
-  static constexpr TileFunction kTiles[] = {multiply_tile<Product, counts + 1>...};
+void stream_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
+  static constexpr TileFunction kTiles[] = {multiply_tile<Product, 1, counts + 1>...};
+  constexpr int kDistance = 2048;  // bytes that are fetched ahead, also over the end of a panel
+  for (std::int64_t panel = args.first_panel; panel < args.last_panel; ++panel) {
+    TileRows tile = tile_rows(args, panel);
+    tile.panels.ahead[0] = tile.panels.at[0] + kDistance;
+    kTiles[args.tokens - 1](args, tile, 0);
+  }
+}
+
+template <class Product, int... counts>
+void tile_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
+  static constexpr TileFunction kTiles[] = {multiply_tile<Product, kPanels, counts + 1>...};
   // Tokens are shared out evenly over the least number of tiles.
   const int tiles = (args.tokens + Product::kTokens - 1) / Product::kTokens;
   for (std::int64_t panel = args.first_panel; panel < args.last_panel; panel += kPanels) {
@@ -124,7 +139,14 @@ void multiply_all(const MatmulArgs& args, std::integer_sequence<int, counts...>)
 
 template <class Product>
 void multiply_all(const MatmulArgs& args) {
-  multiply_all<Product>(args, std::make_integer_sequence<int, Product::kTokens>());
+  if constexpr (Product::kStreamTokens > 0) {
+    if (args.tokens <= Product::kStreamTokens) {
+      if (args.tokens > 0)
+        stream_all<Product>(args, std::make_integer_sequence<int, Product::kStreamTokens>());
+      return;
+    }
+  }
+  tile_all<Product>(args, std::make_integer_sequence<int, Product::kTokens>());
 }
 
 }  // namespace

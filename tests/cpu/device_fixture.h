@@ -54,7 +54,8 @@ inline std::vector<float> random_floats(std::size_t count, std::mt19937& random,
 
 // Whether two arrays hold the same bits.
 inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 // Pages of one KV group with one layer; every byte that nobody writes is part of a NaN.

@@ -10,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "catch.h"
 #include "cpu/isa.h"
+#include "cpu/pack.h"
 #include "tensor/blocks.h"
 
 // One conformance suite for the matrix kernels of every instruction set.
@@ -133,7 +134,7 @@ std::unique_ptr<PackedMatrix> pack(const TensorView& view, Compute compute, bool
 }
 
 const Matrix& as_matrix(const PackedMatrix& packed) {
-  return reinterpret_cast<const Matrix&>(packed);
+  return static_cast<const Matrix&>(packed);
 }
 
 // Storage aligned to 64 bytes, of exactly the size asked for.
