@@ -20,7 +20,8 @@ TokenLogprob logprob_of(std::int32_t id, DrawResult& result) {
 
 }  // namespace
 
-void Engine::Impl::accept_prompt_result(AcceptedRequest& request, int position, DrawResult& result) {
+void Engine::Impl::accept_prompt_result(AcceptedRequest& request, int position,
+                                        DrawResult& result) {
   if (request.prompt_delivered) return;
   auto& entry = request.prompt_results[static_cast<std::size_t>(position)];
   entry = logprob_of(entry.id, result);

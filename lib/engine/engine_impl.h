@@ -15,8 +15,8 @@
 #include "batching/batcher.h"
 #include "batching/request_queue.h"
 #include "device/device.h"
-#include "engine/cost_model.h"
 #include "engine/accepted_request.h"
+#include "engine/cost_model.h"
 #include "engine/memory_plan.h"
 #include "engine/tokenizer_impl.h"
 #include "format/model_files.h"
@@ -72,7 +72,8 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
 
   // Of the thread that steps.
   std::unordered_map<RequestId, std::unique_ptr<AcceptedRequest>> live;
-  std::vector<std::unique_ptr<AcceptedRequest>> retired;  // cancelled, but a pass in flight reads them
+  std::vector<std::unique_ptr<AcceptedRequest>>
+      retired;  // cancelled, but a pass in flight reads them
   std::optional<PassInFlight> pass;
   std::vector<TokenEvent> outbox;
   CostModel costs;
@@ -101,7 +102,7 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   // submit.cpp
   Result<std::vector<std::int32_t>> encode_prompt(const Request& request) const;
   Result<std::unique_ptr<AcceptedRequest>> make_live(const Request& request,
-                                                 std::vector<std::int32_t> prompt);
+                                                     std::vector<std::int32_t> prompt);
   // step.cpp
   void take_in();
   void forget(RequestId id);

@@ -28,7 +28,7 @@ Result<std::vector<std::int32_t>> Engine::Impl::encode_prompt(const Request& req
 }
 
 Result<std::unique_ptr<AcceptedRequest>> Engine::Impl::make_live(const Request& request,
-                                                             std::vector<std::int32_t> prompt) {
+                                                                 std::vector<std::int32_t> prompt) {
   auto live = std::make_unique<AcceptedRequest>();
   const SamplingParams& p = request.sampling;
   live->params.temperature = p.temperature.value_or(defaults.temperature.value_or(1.0f));

@@ -19,13 +19,13 @@ struct RenderedPiece {
 };
 
 struct TemplateBudget {
-  std::int64_t steps = 5'000'000;          // statements and expressions evaluated
+  std::int64_t steps = 5'000'000;  // statements and expressions evaluated
   std::int64_t output_bytes = 64 << 20;
-  std::int64_t memory_bytes = 256 << 20;   // of all values made
+  std::int64_t memory_bytes = 256 << 20;  // of all values made
 };
 
-// A chat template in Jinja, compiled once and rendered by a small interpreter of the subset that real
-// templates use. Immutable: safe from any thread.
+// A chat template in Jinja, compiled once and rendered by a small interpreter of the subset that
+// real templates use. Immutable: safe from any thread.
 class ChatTemplate {
  public:
   // Errors name line and column: "chat template: line 3, column 14: ...".
@@ -35,9 +35,9 @@ class ChatTemplate {
   ~ChatTemplate();
 
   // `variables` is an object: messages, tools, add_generation_prompt, bos_token, eos_token, ...
-  // Top-level strings whose name ends in "_token" (bos_token, eos_token, ...) count as template text;
-  // all other strings of `variables` are untrusted, also after slicing, trimming, joining and so on.
-  // `now` is in seconds since 1970 (UTC), for strftime_now.
+  // Top-level strings whose name ends in "_token" (bos_token, eos_token, ...) count as template
+  // text; all other strings of `variables` are untrusted, also after slicing, trimming, joining and
+  // so on. `now` is in seconds since 1970 (UTC), for strftime_now.
   Result<std::vector<RenderedPiece>> render(const Json& variables, std::int64_t now,
                                             const TemplateBudget& budget = {}) const;
 
