@@ -4,10 +4,10 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "engine/generation_builder.h"
@@ -18,9 +18,10 @@ namespace {
 // The events of one request between the engine's thread and its Completion.
 struct Channel {
   std::deque<TokenEvent> events;
-  std::vector<bool> ended;  // [choice] its last event has been put here
-  int open_choices = 1;     // choices that have not ended
-  bool closed = false;      // cancelled: nothing is delivered any more
+  std::set<int> ended;      // choices whose last event has been put here
+  std::size_t choices = 0;  // n of the request; 0 until `submit` has returned
+  bool open() const { return ended.size() < choices; }
+  bool closed = false;  // cancelled: nothing is delivered any more
 };
 
 // What an EngineThread and its Completions share; it outlives whichever goes first.
@@ -34,26 +35,24 @@ struct Mailbox {
 
   // With the mutex held.
   void put(TokenEvent event) {
-    auto found = channels.find(event.request);
-    if (found == channels.end() || found->second.closed) return;
-    if (event.finished) {
-      found->second.ended[static_cast<std::size_t>(event.choice)] = true;
-      --found->second.open_choices;
-    }
-    found->second.events.push_back(std::move(event));
+    // An event may come before `submit` has returned; none comes after a Completion is dropped,
+    // because that cancels the request under the same mutex.
+    Channel& channel = channels[event.request];
+    if (channel.closed) return;
+    if (event.finished) channel.ended.insert(event.choice);
+    channel.events.push_back(std::move(event));
   }
   void close_all_as_cancelled() {
     for (auto& [id, channel] : channels) {
       if (channel.closed) continue;
-      for (std::size_t choice = 0; choice < channel.ended.size(); ++choice) {
-        if (channel.ended[choice]) continue;
-        channel.ended[choice] = true;
+      for (std::size_t i = 0; i < channel.choices; ++i) {
         TokenEvent event;
         event.request = id;
-        event.choice = static_cast<int>(choice);
+        event.choice = static_cast<int>(i);
         event.finished = true;
         event.finish_reason = FinishReason::cancelled;
-        if (--channel.open_choices == 0) event.report.emplace();
+        if (!channel.ended.insert(event.choice).second) continue;
+        if (!channel.open()) event.report.emplace();
         channel.events.push_back(std::move(event));
       }
     }
@@ -80,10 +79,10 @@ struct [[gnu::visibility("hidden")]] Completion::Impl {
     auto found = mailbox->channels.find(id);
     if (found == mailbox->channels.end() || found->second.closed) return false;
     Channel& channel = found->second;
-    const bool live = channel.open_choices > 0 || !channel.events.empty();
+    const bool live = channel.open() || !channel.events.empty();
     channel.closed = true;
     channel.events.clear();
-    if (channel.open_choices > 0 && mailbox->engine) mailbox->engine->cancel(id);
+    if (channel.open() && mailbox->engine) mailbox->engine->cancel(id);
     mailbox->changed.notify_all();
     mailbox->work.notify_all();
     return live;
@@ -110,9 +109,7 @@ std::optional<TokenEvent> Completion::next(std::chrono::nanoseconds wait) {
   Mailbox& mailbox = *impl_->mailbox;
   std::unique_lock lock(mailbox.mutex);
   Channel& channel = mailbox.channels[impl_->id];
-  auto ready = [&] {
-    return channel.closed || !channel.events.empty() || channel.open_choices <= 0;
-  };
+  auto ready = [&] { return channel.closed || !channel.events.empty() || !channel.open(); };
   // A day is as good as for ever, and adding more could overflow the clock.
   mailbox.changed.wait_for(lock, std::min<std::chrono::nanoseconds>(wait, std::chrono::hours(24)),
                            ready);
@@ -137,7 +134,7 @@ bool Completion::done() const {
   if (!impl_->mailbox) return true;
   std::lock_guard lock(impl_->mailbox->mutex);
   const Channel& channel = impl_->mailbox->channels[impl_->id];
-  return channel.closed || (channel.events.empty() && channel.open_choices <= 0);
+  return channel.closed || (channel.events.empty() && !channel.open());
 }
 
 struct [[gnu::visibility("hidden")]] EngineThread::Impl {
@@ -189,20 +186,16 @@ Completion EngineThread::submit(Request request) {
   auto completion = std::make_unique<Completion::Impl>();
   const int n = request.n;
   Mailbox& mailbox = *impl_->mailbox;
-  {
-    // Held over both, so that no event can come before its channel is there.
+  // Without the mutex: encoding a long prompt must not hold up the others' events.
+  auto id = impl_->engine.submit(std::move(request));
+  if (id) {
+    completion->id = *id;
+    completion->choices = static_cast<std::size_t>(n);
+    completion->mailbox = impl_->mailbox;
     std::lock_guard lock(mailbox.mutex);
-    auto id = impl_->engine.submit(std::move(request));
-    if (id) {
-      completion->id = *id;
-      completion->choices = static_cast<std::size_t>(n);
-      completion->mailbox = impl_->mailbox;
-      Channel& channel = mailbox.channels[*id];
-      channel.open_choices = n;
-      channel.ended.assign(static_cast<std::size_t>(n), false);
-    } else {
-      completion->status = id.status();
-    }
+    mailbox.channels[*id].choices = completion->choices;
+  } else {
+    completion->status = id.status();
   }
   mailbox.work.notify_all();
   return Completion(std::move(completion));

@@ -43,6 +43,12 @@ struct OpenedModel {
 };
 
 Result<OpenedModel> open_and_plan(const ModelSource& source, const EngineOptions& options) {
+  const CallbackModel* callback = source.callback();
+  if (callback && options.memory_bytes > 0 && callback->size > options.memory_bytes) {
+    return error(StatusCode::resource_exhausted,
+                 "memory_bytes {} is too small: a model of {} bytes is read through a callback",
+                 options.memory_bytes, callback->size);
+  }
   auto files = format::ModelFiles::open(source);
   if (!files) return files.status();
   auto config = model::configure(*files);
@@ -99,14 +105,14 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(const ModelSource& sour
   batching.cache_namespace = space;
   impl->batcher.emplace(batching);
 
-  // A tokenizer or a matrix may lead into the file's bytes.
-  impl->files.emplace(std::move(opened->files));
+  const std::string name = opened->files.name();
+  if (!options.cpu.copy_weights) impl->files.emplace(std::move(opened->files));
   impl->device->rest();
   impl->load_seconds = std::chrono::duration<double>(Clock::now() - started).count();
   impl->log(
       LogLevel::info,
       fmt::format("{}: {} on {}, {} threads, {:.0f} MB of weights, {} pages of {} tokens, {:.2f} s",
-                  impl->files->name(), impl->model->config.architecture, impl->device->name(),
+                  name, impl->model->config.architecture, impl->device->name(),
                   impl->device->threads(), impl->model->bytes() / 1e6, batching.page_count,
                   batching.page_size, impl->load_seconds));
   return impl;

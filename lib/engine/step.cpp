@@ -30,9 +30,15 @@ void Engine::Impl::forget(RequestId id) {
 
 // Plans the next pass and gives it to the decoder; false if there is nothing to compute.
 bool Engine::Impl::begin_pass(const StepLimits& limits) {
+  const double budget = std::chrono::duration<double>(limits.time).count();
   PlanLimits plan_limits;
   plan_limits.max_tokens = limits.tokens;
-  plan_limits.max_chunk = costs.chunk(std::chrono::duration<double>(limits.time).count());
+  plan_limits.max_chunk = costs.chunk(budget);
+  if (budget > 0) {
+    // Also with no answers to stall: operations over many rows would overrun the budget.
+    const int cap = batcher->running() + plan_limits.max_chunk;
+    plan_limits.max_tokens = limits.tokens > 0 ? std::min(limits.tokens, cap) : cap;
+  }
   PassInFlight next;
   next.plan = batcher->plan(plan_limits, now());
   if (next.plan.empty()) return false;

@@ -95,7 +95,6 @@ Result<Tokenizer> Tokenizer::open(const ModelSource& source) {
     if (!files) return files.status();
     auto impl = Impl::create(*files);
     if (!impl) return impl.status();
-    (*impl)->files.emplace(std::move(*files));
     return Tokenizer(std::move(*impl));
   });
 }

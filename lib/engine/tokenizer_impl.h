@@ -17,8 +17,6 @@ struct [[gnu::visibility("hidden")]] Tokenizer::Impl {
   static Result<std::unique_ptr<Impl>> create(const format::ModelFiles& files);
 
   std::string name;
-  std::optional<format::ModelFiles>
-      files;  // if opened by itself: the vocabulary may lead into them
   std::unique_ptr<text::TextTokenizer> tokenizer;
   std::optional<text::ChatTemplate> chat_template;
   Status template_status;  // why there is none, if the model has one that cannot be parsed
