@@ -13,11 +13,12 @@ question=${1:-Name three rivers in Europe, and say one thing about each.}
 build_examples() {
   mkdir -p "$build"
   # A build folder made by tests/run.sh keeps its options.
-  if [[ ! -f $build/CMakeCache.txt ]]; then
-    configure "$root" "$build" -DCMAKE_BUILD_TYPE=Release -DQUIRE_BUILD_TESTS=OFF \
-      -DQUIRE_BUILD_BENCHMARKS=OFF >"$build/configure.log" ||
-      { cat "$build/configure.log"; return 1; }
+  local options=()
+  if [[ ! -f $build/build.ninja ]]; then
+    options=(-DCMAKE_BUILD_TYPE=Release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_BUILD_BENCHMARKS=OFF)
   fi
+  configure "$root" "$build" -DQUIRE_BUILD_EXAMPLES=ON "${options[@]}" >"$build/configure.log" ||
+    { cat "$build/configure.log"; return 1; }
   cmake --build "$build" -j "$(nproc)" --target examples/all
 }
 

@@ -45,7 +45,8 @@ quire::Result<quire::Engine> open_engine(const CommandLine& line, const EngineFl
     // A pass needs room for every running sequence and a piece of a prompt.
     quire::SchedulingOptions& scheduling = options.scheduling;
     scheduling.max_step_tokens = *flags.max_step_tokens;
-    scheduling.max_running = std::clamp(scheduling.max_step_tokens - 16, 1, scheduling.max_running);
+    const int room = scheduling.max_step_tokens > 17 ? scheduling.max_step_tokens - 16 : 1;
+    scheduling.max_running = std::min(room, scheduling.max_running);
   }
   ProgressBar progress("loading");
   options.on_load_progress = [&progress](double done) {

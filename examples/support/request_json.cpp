@@ -23,8 +23,11 @@ bool read(const Json& value, bool& into) {
 bool read(const Json& value, int& into) {
   constexpr std::int64_t kMin = std::numeric_limits<int>::min();
   constexpr std::int64_t kMax = std::numeric_limits<int>::max();
-  if (!value.is_number_integer() || value < kMin || value > kMax) return false;
-  into = value.get<int>();
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMax) return false;
+  const auto wide = value.get<std::int64_t>();
+  if (wide < kMin || wide > kMax) return false;
+  into = static_cast<int>(wide);
   return true;
 }
 

@@ -184,7 +184,9 @@ class HostThreads final : public ThreadPool {
 
   void run(Task task, void* context) override {
     const std::uint32_t number = shared_->round.begin(task, context);
-    while (shared_->tickets.load(std::memory_order_relaxed) < size() - 1 && post()) {
+    // A bounded number: the host may run a ticket inside `post`, or as fast as they are posted.
+    const int waiting = shared_->tickets.load(std::memory_order_relaxed);
+    for (int posts = size() - 1 - waiting; posts > 0 && post(); --posts) {
     }
     shared_->round.work(number, 0);
     shared_->round.wait_finished(spin_budget_);

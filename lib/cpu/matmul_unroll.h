@@ -10,7 +10,7 @@ namespace quire::cpu {
 template <int value>
 struct Index {
   static constexpr int kValue = value;
-  constexpr operator int() const { return value; }
+  QUIRE_ALWAYS_INLINE constexpr operator int() const { return value; }
 };
 
 template <class Body, int... indices>

@@ -58,6 +58,7 @@ void Engine::Impl::finish_choice(AcceptedRequest& request, int choice, FinishRea
 // One chosen token: decides whether the answer ends, and makes its event.
 DrawOutcome Engine::Impl::accept_draw(AcceptedRequest& request, int choice, DrawResult& result) {
   Choice& own = request.choices[static_cast<std::size_t>(choice)];
+  if (own.finished) return {0, false, true};
   TokenEvent event;
   event.request = request.id;
   event.choice = choice;

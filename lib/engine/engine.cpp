@@ -45,7 +45,12 @@ Result<RequestId> Engine::submit(Request request) {
 }
 
 bool Engine::cancel(RequestId id) {
-  return impl_->cancel(id);
+  bool live = false;
+  (void)guarded("Engine::cancel", [&] {
+    live = impl_->cancel(id);
+    return Status();
+  });
+  return live;
 }
 
 Result<StepReport> Engine::step(const StepLimits& limits) {
@@ -53,7 +58,13 @@ Result<StepReport> Engine::step(const StepLimits& limits) {
 }
 
 std::vector<TokenEvent> Engine::events() {
-  return impl_->take_events();
+  std::vector<TokenEvent> events;
+  // Without memory for the list the events stay, for the next call.
+  (void)guarded("Engine::events", [&] {
+    events = impl_->take_events();
+    return Status();
+  });
+  return events;
 }
 
 bool Engine::has_work() const {
@@ -62,23 +73,32 @@ bool Engine::has_work() const {
 }
 
 Result<Generation> Engine::generate(Request request) {
-  if (has_work()) {
-    return Status(StatusCode::invalid_argument,
-                  "generate: the engine has other work; use submit, step and events");
-  }
   return guarded("Engine::generate", [&]() -> Result<Generation> {
+    if (has_work()) {
+      return Status(StatusCode::invalid_argument,
+                    "generate: the engine has other work; use submit, step and events");
+    }
     const auto n = static_cast<std::size_t>(request.n > 0 ? request.n : 1);
     auto id = impl_->submit(std::move(request));
     if (!id) return id.status();
-    GenerationBuilder builder(n);
-    Status failed;
-    while (has_work()) {
-      auto report = impl_->step({});
-      for (TokenEvent& event : impl_->take_events()) builder.add(std::move(event));
-      if (!report) {
-        impl_->cancel(*id);
-        return report.status();
+    // Whatever happens, the request does not outlive this call.
+    struct Ending {
+      Impl& impl;
+      RequestId id;
+      ~Ending() {
+        (void)guarded("Engine::generate", [&] {
+          impl.cancel(id);
+          return Status();
+        });
       }
+    } ending{*impl_, *id};
+
+    GenerationBuilder builder(n);
+    while (impl_->is_live(*id)) {
+      auto report = step();  // a failed step plans the request again, or has ended it
+      const bool lost = !report.ok() && report.status().code() == StatusCode::internal;
+      for (TokenEvent& event : impl_->take_events(*id)) builder.add(std::move(event));
+      if (lost && impl_->is_live(*id)) return report.status();
     }
     return builder.finish();
   });

@@ -96,10 +96,12 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   bool cancel(RequestId id);
   // step.cpp
   Result<StepReport> step(const StepLimits& limits);
-  std::vector<TokenEvent> take_events();
+  // Of one request, if given: the others stay.
+  std::vector<TokenEvent> take_events(std::optional<RequestId> only = {});
 
  private:
   // submit.cpp
+  int most_tokens_that_fit(BatchRequest batch) const;
   Result<std::vector<std::int32_t>> encode_prompt(const Request& request) const;
   Result<std::unique_ptr<AcceptedRequest>> make_live(const Request& request,
                                                      std::vector<std::int32_t> prompt);
@@ -108,6 +110,7 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   void forget(RequestId id);
   bool begin_pass(const StepLimits& limits);
   Status run_pass(const StepLimits& limits, double started, bool& cut);
+  Status advance(const StepLimits& limits, double started, StepReport& report, bool& idle);
   void commit_pass(StepReport & report);
   Status fail_pass(const Status& why);
   // deliver.cpp

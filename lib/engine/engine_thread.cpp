@@ -32,11 +32,13 @@ struct Mailbox {
   std::unordered_map<RequestId, Channel> channels;
   Engine* engine = nullptr;  // null once the thread has ended
   bool stop = false;
+  bool swept = true;  // false: a request was cancelled, and one more step frees its pages
 
   // With the mutex held.
   void put(TokenEvent event) {
     // An event may come before `submit` has returned; none comes after a Completion is dropped,
     // because that cancels the request under the same mutex.
+    if (stop) return;  // every request has had its end
     Channel& channel = channels[event.request];
     if (channel.closed) return;
     if (event.finished) channel.ended.insert(event.choice);
@@ -82,7 +84,10 @@ struct [[gnu::visibility("hidden")]] Completion::Impl {
     const bool live = channel.open() || !channel.events.empty();
     channel.closed = true;
     channel.events.clear();
-    if (channel.open() && mailbox->engine) mailbox->engine->cancel(id);
+    if (channel.open() && mailbox->engine) {
+      mailbox->engine->cancel(id);
+      mailbox->swept = false;
+    }
     mailbox->changed.notify_all();
     mailbox->work.notify_all();
     return live;
@@ -140,7 +145,10 @@ bool Completion::done() const {
 struct [[gnu::visibility("hidden")]] EngineThread::Impl {
   explicit Impl(Engine e) : engine(std::move(e)), mailbox(std::make_shared<Mailbox>()) {
     mailbox->engine = &engine;
-    thread = std::thread([this] { run(); });
+    started = guarded("EngineThread", [&] {
+      thread = std::thread([this] { run(); });
+      return Status();
+    });
   }
   ~Impl() {
     {
@@ -151,22 +159,27 @@ struct [[gnu::visibility("hidden")]] EngineThread::Impl {
     }
     mailbox->work.notify_all();
     mailbox->changed.notify_all();
-    thread.join();
+    if (thread.joinable()) thread.join();
   }
 
   void run() {
     while (true) {
       {
         std::unique_lock lock(mailbox->mutex);
-        mailbox->work.wait(lock, [&] { return mailbox->stop || engine.has_work(); });
+        mailbox->work.wait(lock,
+                           [&] { return mailbox->stop || !mailbox->swept || engine.has_work(); });
         if (mailbox->stop) return;
+        mailbox->swept = true;
       }
       {
         std::lock_guard lock(engine_mutex);
         (void)engine.step();  // what failed has had its last event
       }
       std::lock_guard lock(mailbox->mutex);
-      for (TokenEvent& event : engine.events()) mailbox->put(std::move(event));
+      (void)guarded("EngineThread", [&] {
+        for (TokenEvent& event : engine.events()) mailbox->put(std::move(event));
+        return Status();
+      });
       mailbox->changed.notify_all();
     }
   }
@@ -174,6 +187,7 @@ struct [[gnu::visibility("hidden")]] EngineThread::Impl {
   Engine engine;
   mutable std::mutex engine_mutex;  // between `step` and `stats`
   std::shared_ptr<Mailbox> mailbox;
+  Status started;  // why there is no thread, if the system refused one
   std::thread thread;
 };
 
@@ -187,7 +201,8 @@ Completion EngineThread::submit(Request request) {
   const int n = request.n;
   Mailbox& mailbox = *impl_->mailbox;
   // Without the mutex: encoding a long prompt must not hold up the others' events.
-  auto id = impl_->engine.submit(std::move(request));
+  Result<RequestId> id = impl_->started.ok() ? impl_->engine.submit(std::move(request))
+                                             : Result<RequestId>(impl_->started);
   if (id) {
     completion->id = *id;
     completion->choices = static_cast<std::size_t>(n);

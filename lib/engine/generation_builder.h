@@ -26,21 +26,26 @@ class GenerationBuilder {
     generation_.seed = event.seed;
     if (event.finished) {
       answer.finish_reason = event.finish_reason;
+      ++finished_;
       answer.stop_match = std::move(event.stop_match);
       if (event.finish_reason == FinishReason::error && status_.ok()) status_ = event.status;
     }
     if (event.report) generation_.report = *event.report;
   }
 
-  // The whole; the first error, if an answer ended with one.
+  // The whole; the first error, if an answer ended with one; `cancelled` if some never ended.
   Result<Generation> finish() {
     if (!status_.ok()) return status_;
+    if (finished_ < generation_.choices.size()) {
+      return Status(StatusCode::cancelled, "the request was cancelled");
+    }
     generation_.text = generation_.choices[0].text;
     return std::move(generation_);
   }
 
  private:
   Generation generation_;
+  std::size_t finished_ = 0;
   Status status_;
 };
 

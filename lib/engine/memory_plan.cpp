@@ -49,7 +49,8 @@ Status check_options(const EngineOptions& options, const model::ModelConfig& con
 }  // namespace
 
 Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::ModelConfig& config,
-                               const Device& device, const EngineOptions& options) {
+                               const Device& device, const EngineOptions& options,
+                               std::size_t owned_file_bytes) {
   if (Status status = check_options(options, config); !status.ok()) return status;
   MemoryPlan plan;
   Estimate& estimate = plan.estimate;
@@ -66,6 +67,7 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
   auto weights = model::weight_bytes(files, config, device);
   if (!weights) return weights.status();
   estimate.weight_bytes = weights->resident;
+  const std::size_t second_copy = std::max(weights->largest_item, owned_file_bytes);
   const auto scratch =
       (CheckedSize(model::Decoder::activation_bytes(config, limits)) +
        CheckedSize(device.scratch_bytes(model::Decoder::work_limits(config, limits))))
@@ -73,7 +75,7 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
   const std::size_t page_bytes =
       model::Decoder::page_bytes(config, device, limits.kv_type, limits.page_size);
   const auto fixed =
-      (CheckedSize(scratch.value_or(SIZE_MAX)) + weights->resident + weights->largest_item).get();
+      (CheckedSize(scratch.value_or(SIZE_MAX)) + weights->resident + second_copy).get();
   if (!scratch || !fixed || page_bytes == SIZE_MAX) {
     return error(StatusCode::resource_exhausted, "{}: the model does not fit the address space",
                  files.name());
@@ -101,7 +103,7 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
         StatusCode::resource_exhausted,
         "memory_bytes {} is too small: weights take {}, {} more while loading, activations {}, "
         "and a page of keys and values {}",
-        options.memory_bytes, estimate.weight_bytes, weights->largest_item, estimate.scratch_bytes,
+        options.memory_bytes, estimate.weight_bytes, second_copy, estimate.scratch_bytes,
         std::max(page_bytes, pages * page_bytes));
   }
   if (pages == 0) {

@@ -20,8 +20,9 @@ struct MemoryPlan {
 };
 
 // Checks the options against the model and each other, and divides the budgets. Errors name the
-// option with both numbers.
+// option with both numbers. `owned_file_bytes`: of the file, held in memory of ours while loading.
 Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::ModelConfig& config,
-                               const Device& device, const EngineOptions& options);
+                               const Device& device, const EngineOptions& options,
+                               std::size_t owned_file_bytes);
 
 }  // namespace quire

@@ -55,7 +55,8 @@ Result<OpenedModel> open_and_plan(const ModelSource& source, const EngineOptions
   if (!config) return config.status();
   auto device = open_device(options);
   if (!device) return device.status();
-  auto memory = plan_memory(*files, *config, **device, options);
+  const std::size_t owned = callback ? static_cast<std::size_t>(callback->size) : 0;
+  auto memory = plan_memory(*files, *config, **device, options, owned);
   if (!memory) return memory.status();
   return OpenedModel{std::move(*files), std::move(*config), std::move(*device), std::move(*memory)};
 }
@@ -68,23 +69,26 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(const ModelSource& sour
   auto opened = open_and_plan(source, options);
   if (!opened) return opened.status();
   auto impl = std::make_unique<Impl>(options);
+  impl->files.emplace(std::move(opened->files));
+  const std::string name = impl->files->name();
   impl->memory = opened->memory;
   impl->device = std::move(opened->device);
 
-  auto text = Tokenizer::Impl::create(opened->files);
+  auto text = Tokenizer::Impl::create(*impl->files);
   if (!text) return text.status();
   impl->text = text->get();
   impl->tokenizer.emplace(Tokenizer(std::move(*text)));
-  impl->defaults = generation_defaults(opened->files);
+  impl->defaults = generation_defaults(*impl->files);
   if (!impl->text->template_status.ok()) {
     impl->log(LogLevel::warning, impl->text->template_status.message());
   }
 
   const std::string space = cache_namespace(opened->config, impl->memory);
-  auto model = model::load_model(opened->files, std::move(opened->config), *impl->device,
+  auto model = model::load_model(*impl->files, std::move(opened->config), *impl->device,
                                  !options.cpu.copy_weights, options.on_load_progress);
   if (!model) return model.status();
   impl->model = std::move(*model);
+  if (options.cpu.copy_weights) impl->files.reset();
   const int tokens = impl->text->tokenizer->vocabulary_size();
   for (int id = tokens; id < impl->model->config.vocabulary; ++id) impl->padding_ids.push_back(id);
 
@@ -105,8 +109,6 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(const ModelSource& sour
   batching.cache_namespace = space;
   impl->batcher.emplace(batching);
 
-  const std::string name = opened->files.name();
-  if (!options.cpu.copy_weights) impl->files.emplace(std::move(opened->files));
   impl->device->rest();
   impl->load_seconds = std::chrono::duration<double>(Clock::now() - started).count();
   impl->log(

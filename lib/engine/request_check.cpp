@@ -88,6 +88,11 @@ Status check_request(const Request& request, int vocabulary) {
   if (request.stop.size() > 256) {
     return refuse("stop", fmt::format("a list of {} strings", request.stop.size()), "at most 256");
   }
+  std::size_t stop_bytes = 0;
+  for (const std::string& stop : request.stop) stop_bytes += stop.size();
+  if (stop_bytes > 16384) {
+    return refuse("stop", fmt::format("{} bytes in all", stop_bytes), "at most 16384");
+  }
   for (const std::string& stop : request.stop) {
     if (stop.empty() || stop.size() > 4096) {
       return refuse("stop", fmt::format("a string of {} bytes", stop.size()), "1 to 4096 bytes");

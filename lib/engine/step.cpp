@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "engine/engine_impl.h"
@@ -107,25 +108,33 @@ Status Engine::Impl::run_pass(const StepLimits& limits, double started, bool& cu
 void Engine::Impl::commit_pass(StepReport& report) {
   std::vector<DrawResult> results = decoder->take_results();
   std::vector<DrawOutcome> outcomes(pass->plan.draws.size(), {0, false, true});  // if cancelled
+  std::vector<RequestId> failed;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const PassInFlight::DrawPurpose& purpose = pass->purposes[i];
     auto found = live.find(purpose.request);
     if (found == live.end()) continue;
-    if (purpose.of_prompt) {
-      accept_prompt_result(*found->second, purpose.index, results[i]);
-    } else {
+    AcceptedRequest& request = *found->second;
+    if (!purpose.of_prompt) {
       const auto draw = static_cast<std::size_t>(purpose.index);
-      outcomes[draw] = accept_draw(*found->second, pass->plan.draws[draw].choice, results[i]);
+      outcomes[draw] = accept_draw(request, pass->plan.draws[draw].choice, results[i]);
+    } else if (results[i].status.ok()) {
+      accept_prompt_result(request, purpose.index, results[i]);
+    } else {
+      end_request_with_error(request, results[i].status);
+      failed.push_back(purpose.request);
     }
   }
   // Requests of no new token end with their last prompt row.
   for (const PlanSlice& slice : pass->plan.slices) {
     auto found = live.find(slice.request);
-    if (found == live.end() || found->second->max_tokens > 0) continue;
+    if (found == live.end()) continue;
+    found->second->failures = 0;
     const auto end = static_cast<std::size_t>(slice.first_position + slice.tokens);
-    if (end >= found->second->prompt.size()) finish_without_tokens(*found->second);
+    const bool prompt_only = found->second->max_tokens == 0;
+    if (prompt_only && end >= found->second->prompt.size()) finish_without_tokens(*found->second);
   }
   batcher->commit(pass->plan, outcomes, now());
+  for (RequestId id : failed) batcher->cancel(id);
   costs.add_pass(pass->plan.decode_tokens, pass->plan.prefill_tokens, pass->seconds);
   report.decode_tokens += pass->plan.decode_tokens;
   report.prefill_tokens += pass->plan.prefill_tokens;
@@ -144,15 +153,32 @@ Status Engine::Impl::fail_pass(const Status& why) {
   const Plan plan = std::move(pass->plan);
   pass.reset();
   retired.clear();
-  for (const PlanSlice& slice : plan.slices) {
-    auto found = live.find(slice.request);
+  std::set<RequestId> requests;
+  for (const PlanSlice& slice : plan.slices) requests.insert(slice.request);
+  for (RequestId id : requests) {
+    auto found = live.find(id);
     if (found == live.end()) continue;
     if (why.code() == StatusCode::out_of_memory && ++found->second->failures < 3) continue;
     end_request_with_error(*found->second, why);
-    batcher->cancel(slice.request);
+    batcher->cancel(id);
     live.erase(found);
   }
   return why;
+}
+
+// One pass, or what the time allows of it; `idle` if there is nothing to compute.
+Status Engine::Impl::advance(const StepLimits& limits, double started, StepReport& report,
+                             bool& idle) {
+  if (!pass && !begin_pass(limits)) {
+    idle = true;
+    return {};
+  }
+  if (Status status = run_pass(limits, started, report.cut); !status.ok()) return status;
+  if (report.cut) return {};
+  take_in();  // what was cancelled meanwhile delivers nothing
+  commit_pass(report);
+  take_in();
+  return {};
 }
 
 Result<StepReport> Engine::Impl::step(const StepLimits& limits) {
@@ -166,16 +192,12 @@ Result<StepReport> Engine::Impl::step(const StepLimits& limits) {
   const double limit = std::chrono::duration<double>(limits.time).count();
   take_in();
   Status status;
+  bool idle = false;
   do {
-    if (!pass && !begin_pass(limits)) break;
-    status = run_pass(limits, started, report.cut);
-    if (!status.ok()) {
-      status = fail_pass(status);
-    } else if (!report.cut) {
-      commit_pass(report);
-      if (limit > 0) take_in();
-    }
-  } while (status.ok() && !report.cut && limit > 0 && now() - started < limit);
+    // An exception must not leave the pass open: the next step would commit it.
+    status = guarded("step", [&] { return advance(limits, started, report, idle); });
+    if (!status.ok() && pass) status = fail_pass(status);
+  } while (status.ok() && !idle && !report.cut && limit > 0 && now() - started < limit);
 
   device->rest();
   queue.set_waiting(batcher->waiting());
@@ -188,15 +210,21 @@ Result<StepReport> Engine::Impl::step(const StepLimits& limits) {
   return report;
 }
 
-std::vector<TokenEvent> Engine::Impl::take_events() {
-  std::vector<TokenEvent> events;
+std::vector<TokenEvent> Engine::Impl::take_events(std::optional<RequestId> only) {
+  std::vector<TokenEvent> events, kept;
+  events.reserve(outbox.size());
+  kept.reserve(outbox.size());
   std::lock_guard lock(live_mutex);
   for (TokenEvent& event : outbox) {
     if (live_ids.count(event.request) == 0) continue;  // cancelled since
-    if (event.report) live_ids.erase(event.request);   // the last one of its request
+    if (only && event.request != *only) {
+      kept.push_back(std::move(event));
+      continue;
+    }
+    if (event.report) live_ids.erase(event.request);  // the last one of its request
     events.push_back(std::move(event));
   }
-  outbox.clear();
+  outbox.swap(kept);
   return events;
 }
 

@@ -13,6 +13,28 @@ std::uint64_t random_seed() {
   return std::uint64_t{device()} << 32 | device();
 }
 
+Status check_prompt(const std::vector<std::int32_t>& ids, int vocabulary) {
+  for (std::int32_t id : ids) {
+    if (id < 0 || id >= vocabulary) {
+      return error(StatusCode::malformed,
+                   "request refused: the tokenizer gives token {}, the model has {}", id,
+                   vocabulary);
+    }
+  }
+  return {};
+}
+
+// The log-probabilities of a prompt are held until its first token.
+Status check_logprob_memory(const Request& request, std::size_t prompt_tokens) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+  const auto k = static_cast<std::uint64_t>(request.prompt_logprobs.value_or(0));
+  const std::uint64_t bytes = k * prompt_tokens * sizeof(std::pair<std::int32_t, float>);
+  if (bytes <= kMost) return {};
+  return error(StatusCode::resource_exhausted,
+               "request refused: prompt_logprobs {} of {} tokens take {} bytes, the most is {}", k,
+               prompt_tokens, bytes, kMost);
+}
+
 }  // namespace
 
 Result<std::vector<std::int32_t>> Engine::Impl::encode_prompt(const Request& request) const {
@@ -92,28 +114,28 @@ Result<RequestId> Engine::Impl::submit(Request request) {
                  "request refused: prompt of {} tokens and {} to generate, context is {}", length,
                  request.max_tokens.value_or(1), context);
   }
-  PendingRequest pending;
-  auto live = make_live(request, std::move(*prompt));
-  if (!live) return live.status();
-  pending.live = std::move(*live);
+  // A folder's tokenizer may know more tokens than its model.
+  if (Status status = check_prompt(*prompt, vocabulary); !status.ok()) return status;
+  if (Status status = check_logprob_memory(request, prompt->size()); !status.ok()) return status;
 
+  PendingRequest pending;
   BatchRequest& batch = pending.batch;
-  batch.prompt = pending.live->prompt;
+  batch.prompt = *prompt;
   batch.n = request.n;
   batch.priority = request.priority;
-  batch.tenant = std::move(request.tenant);
+  batch.tenant = request.tenant;
   batch.use_prefix_cache = request.use_prefix_cache;
   batch.prompt_logits = request.prompt_logprobs.has_value();
   batch.max_tokens = request.max_tokens.value_or(static_cast<int>(room));
+  if (!request.max_tokens) batch.max_tokens = most_tokens_that_fit(batch);
+  if (Status status = batcher->can_ever_fit(batch); !status.ok()) return status;
   const int original = model->config.original_context;
   batch.rope_choice = model->config.has_long_rope() && length + batch.max_tokens > original ? 1 : 0;
-  if (!request.max_tokens) {
-    // Not asked for: what the context leaves, but no more than the pages can hold.
-    while (batch.max_tokens > 1 && !batcher->can_ever_fit(batch).ok()) batch.max_tokens /= 2;
-  }
-  if (Status status = batcher->can_ever_fit(batch); !status.ok()) return status;
-  pending.live->max_tokens = batch.max_tokens;
 
+  auto live = make_live(request, std::move(*prompt));
+  if (!live) return live.status();
+  pending.live = std::move(*live);
+  pending.live->max_tokens = batch.max_tokens;
   const RequestId id = next_id.fetch_add(1);
   pending.live->id = batch.id = id;
   pending.live->submitted = now();
@@ -121,7 +143,7 @@ Result<RequestId> Engine::Impl::submit(Request request) {
     std::lock_guard lock(live_mutex);
     live_ids.insert(id);
   }
-  Status status = queue.push(id, std::move(pending));
+  Status status = guarded("submit", [&] { return queue.push(id, std::move(pending)); });
   if (!status.ok()) {
     std::lock_guard lock(live_mutex);
     live_ids.erase(id);
@@ -130,13 +152,21 @@ Result<RequestId> Engine::Impl::submit(Request request) {
   return id;
 }
 
-bool Engine::Impl::cancel(RequestId id) {
-  {
-    std::lock_guard lock(live_mutex);
-    if (live_ids.erase(id) == 0) return false;
+// What the context leaves, or as much of it as the pages can hold.
+int Engine::Impl::most_tokens_that_fit(BatchRequest batch) const {
+  int fits = 1, over = batch.max_tokens + 1;
+  while (over - fits > 1) {
+    batch.max_tokens = fits + (over - fits) / 2;
+    (batcher->can_ever_fit(batch).ok() ? fits : over) = batch.max_tokens;
   }
-  queue.mark_cancelled(id);
-  return true;
+  return fits;
+}
+
+bool Engine::Impl::cancel(RequestId id) {
+  if (!is_live(id)) return false;
+  queue.mark_cancelled(id);  // may need memory; then the request goes on
+  std::lock_guard lock(live_mutex);
+  return live_ids.erase(id) != 0;
 }
 
 bool Engine::Impl::is_live(RequestId id) const {

@@ -12,8 +12,9 @@
 namespace quire::format {
 namespace {
 
-constexpr std::size_t kMaxKeyBytes = 65535;    // the specification's
-constexpr std::uint64_t kMaxItems = 1u << 24;  // of an array: far above any vocabulary
+constexpr std::size_t kMaxKeyBytes = 65535;       // the specification's
+constexpr std::uint64_t kMaxAllItems = 1u << 26;  // of all arrays of a file
+constexpr std::uint64_t kMaxItems = 1u << 24;     // of an array: far above any vocabulary
 
 enum class ValueType : std::uint32_t {
   u8,
@@ -93,6 +94,10 @@ Result<GgufValue> read_array(GgufReader& reader, const std::string& item) {
   if (*count > kMaxItems)
     return error(StatusCode::unsupported, "{}: an array of {} items, the most is {}", item, *count,
                  kMaxItems);
+  // Small items are widened eightfold and more: many arrays together are bounded too.
+  if (!reader.count_items(*count, kMaxAllItems))
+    return error(StatusCode::unsupported, "{}: all arrays together have more than {} items", item,
+                 kMaxAllItems);
   const auto n = static_cast<std::size_t>(*count);
   switch (element) {
     case ValueType::u8:

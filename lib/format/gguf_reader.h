@@ -23,6 +23,13 @@ class GgufReader {
   std::size_t position() const { return at_; }
   std::size_t left() const { return bytes_.size() - at_; }
 
+  // Adds to the number of array items read so far; false if that is then more than `most`.
+  bool count_items(std::uint64_t items, std::uint64_t most) {
+    if (items > most - items_) return false;
+    items_ += items;
+    return true;
+  }
+
   template <class T>
   std::optional<T> number() {
     if (left() < sizeof(T)) return std::nullopt;
@@ -49,6 +56,7 @@ class GgufReader {
  private:
   std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
+  std::uint64_t items_ = 0;  // of arrays
 };
 
 // "`item`: the file ends inside it ...", for a number that could not be read.

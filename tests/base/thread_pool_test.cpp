@@ -193,6 +193,14 @@ TEST_CASE("thread pool: a host that throws leaves the work to the caller", "[thr
   check_rounds(*pool, 20);
 }
 
+TEST_CASE("thread pool: a host that runs tasks inside post does not hang it", "[thread_pool]") {
+  Executor executor;
+  executor.threads = 3;
+  executor.post = [](void (*task)(void*), void* argument) { task(argument); };
+  const auto pool = make_pool(0, 50, executor);
+  check_rounds(*pool, 20);
+}
+
 TEST_CASE("thread pool: impossible options are refused", "[thread_pool]") {
   ThreadPoolOptions options;
   options.threads = -1;

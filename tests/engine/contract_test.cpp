@@ -256,6 +256,39 @@ TEST_CASE("a pool of one page serves what fits it and refuses the rest", "[budge
   CHECK(answer_of(engine, sampled({1, 2, 3}, 1, 12)).tokens.size() == 12);
 }
 
+TEST_CASE("without max_tokens an answer goes on for what the pages hold", "[budget]") {
+  EngineOptions options = small();
+  auto need = Engine::estimate(data_path(kModel), options);
+  REQUIRE(need.ok());
+  options.kv_bytes = 16 * need->kv_bytes_per_token;
+  Engine engine = tiny(options);
+  Request request = sampled({1, 2, 3}, 1);
+  request.max_tokens.reset();
+  // 3 of the prompt and 13 of the answer fill the page; the 14th token is drawn and not stored.
+  CHECK(answer_of(engine, request).tokens.size() == 14);
+}
+
+TEST_CASE("generate leaves the events of requests of other threads alone", "[api]") {
+  Engine engine = tiny();
+  const Outcome expected = answer_of(engine, sampled({9, 8, 7}, 3));
+  std::atomic<bool> go{false};
+  RequestId other = 0;
+  std::thread submitter([&] {
+    while (!go) {
+    }
+    auto id = engine.submit(sampled({1, 2}, 1, 3));
+    if (id) other = *id;
+  });
+  go = true;
+  auto answer = engine.generate(sampled({9, 8, 7}, 3));
+  submitter.join();
+  if (!answer) return;  // the other request came first, and generate refused
+  CHECK(outcome_of(answer->choices[0]) == expected);
+  Collector collector;
+  run_all(engine, collector);
+  CHECK(collector.outcome(other).tokens.size() == 3);
+}
+
 TEST_CASE("the load can be watched and stopped", "[load]") {
   EngineOptions options = small();
   std::vector<double> seen;

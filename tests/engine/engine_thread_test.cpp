@@ -90,6 +90,27 @@ TEST_CASE("destroying the thread ends every request as cancelled", "[thread]") {
   }
 }
 
+TEST_CASE("waiting for a request that another thread cancels gives cancelled", "[thread]") {
+  EngineThread worker(tiny());
+  Completion completion = worker.submit(sampled({1, 2, 3}, 1, 400));
+  std::thread other([&] { completion.cancel(); });
+  auto answer = completion.wait();
+  other.join();
+  REQUIRE_FALSE(answer.ok());
+  CHECK(answer.status().code() == StatusCode::cancelled);
+}
+
+TEST_CASE("the pages of the last request are given back although it was cancelled", "[thread]") {
+  EngineThread worker(tiny());
+  Completion completion = worker.submit(sampled({1, 2, 3}, 1, 400));
+  REQUIRE(completion.next(std::chrono::seconds(30)).has_value());
+  REQUIRE(completion.cancel());
+  for (int i = 0; i < 3000 && worker.stats().pages_in_use > 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(worker.stats().pages_in_use == 0);
+}
+
 TEST_CASE("a dropped completion cancels its request", "[thread]") {
   EngineThread worker(tiny());
   { Completion dropped = worker.submit(sampled({1, 2, 3}, 1, 400)); }

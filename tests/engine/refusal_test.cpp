@@ -95,6 +95,8 @@ TEST_CASE("impossible parameters are refused and the next request works", "[refu
   check_refused(engine, with([&](Request& r) { r.tokens = {-5}; }), "token -5", wrong);
   check_refused(engine, with([&](Request& r) { r.stop = {""}; }), "stop is a string of 0 bytes",
                 wrong);
+  check_refused(engine, with([&](Request& r) { r.stop.assign(5, std::string(4000, 's')); }),
+                "stop is 20000 bytes in all, wanted at most 16384", wrong);
   check_refused(engine, with([&](Request& r) { r.prompt = "both"; }),
                 "2 of prompt, tokens and messages", wrong);
 

@@ -111,8 +111,10 @@ Value repeat(Runtime& runtime, const Value& sequence, std::int64_t times) {
   std::size_t count = times > 0 ? static_cast<std::size_t>(times) : 0;
   if (auto text = sequence.text()) {
     if (text->empty()) count = 0;
-    auto size = checked_multiply<std::size_t>(text->size(), count);
+    // Of the characters and of what is known about their origin.
+    auto size = checked_multiply<std::size_t>(text->cost(), count);
     runtime.reserve_memory(size.value_or(SIZE_MAX));
+    runtime.charge_bytes(*size);
     runtime.charge_values(count);
     TracedText result;
     for (std::size_t i = 0; i < count; ++i) result.append(*text);

@@ -8,7 +8,7 @@ namespace quire::text::jinja {
 
 namespace {
 // Levels of evaluation inside each other. Bounds the stack: a level takes a few hundred bytes.
-constexpr int kMaxDepth = 900;
+constexpr int kMaxDepth = 400;
 }  // namespace
 
 void Runtime::charge_steps(std::int64_t steps) {

@@ -121,7 +121,7 @@ Value rpartition_method(Runtime& runtime, const Value& self, Arguments& argument
   const TracedText& separator = require_text(arguments, 0, "sep");
   if (separator.empty()) fail_value("empty separator");
   auto view = self.text()->view();
-  runtime.charge_bytes(view.size() * std::min<std::size_t>(separator.size(), 4096));
+  runtime.charge_bytes(view.size() * separator.size());
   std::size_t at = view.rfind(separator.view());
   if (at != view.npos) return partition_at(runtime, *self.text(), at, separator);
   return runtime.tuple({runtime.text(""), runtime.text(""), self});

@@ -95,7 +95,7 @@ Value find_method(Runtime& runtime, const Value& self, Arguments& arguments) {
   if (side == Side::left) {
     at = runtime.find(view, part);
   } else {
-    runtime.charge_bytes(view.size() * std::min<std::size_t>(part.size() + 1, 4096));
+    runtime.charge_bytes(view.size() * (part.size() + 1));
     at = view.rfind(part);
   }
   if (at != view.npos) {

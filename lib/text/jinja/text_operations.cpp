@@ -69,8 +69,7 @@ std::size_t trailing_in(std::string_view text, std::string_view set) {
 
 Value strip(Runtime& runtime, const TracedText& text, Side side, const TracedText* characters) {
   auto view = text.view();
-  if (characters)
-    runtime.charge_bytes(view.size() * std::min<std::size_t>(characters->size(), 4096));
+  if (characters) runtime.charge_bytes(view.size() * characters->size());
   std::size_t start = 0;
   if (side != Side::right) {
     start = characters ? leading_in(view, characters->view()) : leading_space(view);
