@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -36,9 +37,9 @@ struct Executor {
 };
 
 struct CacheOptions {
-  bool enabled = true;  // the prefix cache
-  int page_size = 0;    // tokens in a page: 8, 16, 32, 64 or 128; 0: the device's default
-  KvType type = KvType::f16;
+  bool enabled = true;         // the prefix cache
+  int page_size = 0;           // tokens in a page: 8, 16, 32, 64 or 128; 0: the device's default
+  std::optional<KvType> type;  // unset: what the device computes fastest without losing accuracy
 };
 
 struct SchedulingOptions {

@@ -44,6 +44,7 @@ class Device {
   virtual std::string name() const = 0;  // "cpu:avx512"
   virtual int threads() const = 0;
   virtual int default_page_size() const = 0;  // tokens
+  virtual KvType default_kv_type() const = 0;
   virtual const ModelOps& ops() const = 0;
 
   // Zero-filled memory, aligned to 64 bytes.

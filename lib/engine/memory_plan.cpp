@@ -62,7 +62,7 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
   limits.logit_rows = std::min(kMostLogitRows, options.scheduling.max_running);
   limits.page_size =
       options.cache.page_size > 0 ? options.cache.page_size : device.default_page_size();
-  limits.kv_type = options.cache.type;
+  limits.kv_type = options.cache.type.value_or(device.default_kv_type());
 
   auto weights = model::weight_bytes(files, config, device);
   if (!weights) return weights.status();
