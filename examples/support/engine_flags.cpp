@@ -13,7 +13,8 @@ void add_engine_flags(CommandLine& line, EngineFlags& flags) {
   quire::EngineOptions& options = flags.options;
   line.option("--model", "FILE", flags.model,
               "GGUF file (the first one of a split) or Hugging Face folder");
-  line.option("--device", "NAME", options.device, "cpu, cpu:scalar, cpu:avx2, cpu:avx512");
+  line.option("--device", "NAME", options.device,
+              "cpu, or of it cpu:scalar, cpu:avx2, cpu:avx512, cpu:avx512bf16");
   line.option("--threads", "N", options.threads, "default: the processors there are");
   line.option("--context", "N", options.context, "most tokens of a sequence");
   line.option("--memory-bytes", "N", options.memory_bytes, "most memory the engine may use");

@@ -56,7 +56,7 @@ struct CpuOptions {
 };
 
 struct EngineOptions {
-  // "cpu" (the best the processor has), "cpu:scalar", "cpu:avx2", "cpu:avx512".
+  // "cpu" (the best the processor has), "cpu:scalar", "cpu:avx2", "cpu:avx512", "cpu:avx512bf16".
   std::string device = "cpu";
   std::size_t memory_bytes = 0;  // most that weights, KV and scratch may use; 0: no limit
   std::size_t kv_bytes = 0;      // most for keys and values; 0: what `context` x 4 needs, capped
