@@ -24,6 +24,21 @@ void store_u32(std::uint8_t* to, std::uint32_t value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+// Writes `count` bits of each of a row's 32 codes, from bit `first`: 8 / count quads to a vector,
+// the first of them lowest.
+template <int count>
+void interleave_bits(const std::uint8_t* codes, int first, std::uint8_t* to) {
+  constexpr int kQuads = 8 / count;
+  constexpr std::uint32_t kMask = 0x01010101u * ((1u << count) - 1);
+  for (int v = 0; v < count; ++v) {
+    std::uint32_t bits = 0;
+    for (int quad = 0; quad < kQuads; ++quad) {
+      bits |= (load_u32(codes + 4 * (kQuads * v + quad)) >> first & kMask) << (count * quad);
+    }
+    store_u32(to + kVectorBytes * v, bits);
+  }
+}
+
 // Writes one row's 32 codes into its four bytes of each vector of the group.
 template <CodeForm form>
 void interleave_codes(const std::uint8_t* codes, std::uint8_t* to) {
@@ -33,27 +48,18 @@ void interleave_codes(const std::uint8_t* codes, std::uint8_t* to) {
     }
     return;
   }
+  if constexpr (form == CodeForm::pairs || form == CodeForm::pairs_1) {
+    interleave_bits<2>(codes, 0, to);
+    if constexpr (form == CodeForm::pairs_1) interleave_bits<1>(codes, 2, to + kVectorBytes * 2);
+    return;
+  }
   for (int v = 0; v < 4; ++v) {
     const std::uint32_t low = load_u32(codes + 4 * v) & 0x0f0f0f0fu;
     const std::uint32_t high = load_u32(codes + 16 + 4 * v) & 0x0f0f0f0fu;
     store_u32(to + kVectorBytes * v, low | high << 4);
   }
-  if constexpr (form == CodeForm::nibbles_1) {
-    std::uint32_t bits = 0;
-    for (int quad = 0; quad < 8; ++quad) {
-      bits |= (load_u32(codes + 4 * quad) >> 4 & 0x01010101u) << quad;
-    }
-    store_u32(to + kVectorBytes * 4, bits);
-  }
-  if constexpr (form == CodeForm::nibbles_2) {
-    for (int half = 0; half < 2; ++half) {
-      std::uint32_t bits = 0;
-      for (int quad = 0; quad < 4; ++quad) {
-        bits |= (load_u32(codes + 16 * half + 4 * quad) >> 4 & 0x03030303u) << (2 * quad);
-      }
-      store_u32(to + kVectorBytes * (4 + half), bits);
-    }
-  }
+  if constexpr (form == CodeForm::nibbles_1) interleave_bits<1>(codes, 4, to + kVectorBytes * 4);
+  if constexpr (form == CodeForm::nibbles_2) interleave_bits<2>(codes, 4, to + kVectorBytes * 4);
 }
 
 void store_u16(std::uint8_t* to, int index, std::uint16_t value) {
