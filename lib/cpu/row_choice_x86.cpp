@@ -9,8 +9,11 @@ const RowKernels& row_kernels(Isa isa) {
     case Isa::scalar:
       return kScalarRowKernels;
     case Isa::avx2:
+    case Isa::avx_vnni:
       return kAvx2RowKernels;
     case Isa::avx512:
+    case Isa::avx512_bf16:
+    case Isa::amx:
       return kAvx512RowKernels;
   }
   return kScalarRowKernels;
