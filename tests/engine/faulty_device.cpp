@@ -27,6 +27,7 @@ class FaultyDevice final : public Device {
   std::string name() const override { return inner_->name(); }
   int threads() const override { return inner_->threads(); }
   int default_page_size() const override { return inner_->default_page_size(); }
+  KvType default_kv_type() const override { return inner_->default_kv_type(); }
   const ModelOps& ops() const override;
   Device& inner() { return *inner_; }
 
