@@ -43,7 +43,7 @@ configure() {
 }
 
 # shellcheck disable=SC2034
-BUILD_PACKAGES=(build-essential cmake ninja-build ccache pkg-config libfmt-dev libsentencepiece-dev
+BUILD_PACKAGES=(build-essential cmake ninja-build ccache pkg-config libfmt-dev libsentencepiece-dev libprotobuf-dev
                 libpcre2-dev libutf8proc-dev nlohmann-json3-dev)
 # shellcheck disable=SC2034
 FETCH_PACKAGES=(python3 python3-pip ca-certificates)

@@ -75,6 +75,8 @@ void shapes(benchmark::internal::Benchmark* b) {
 BENCHMARK_CAPTURE(run, smollm2_avx512_f16, "cpu:avx512", kSmolLm2, KvType::f16)->Apply(shapes);
 BENCHMARK_CAPTURE(run, smollm2_avx512_int8, "cpu:avx512", kSmolLm2, KvType::int8)->Apply(shapes);
 BENCHMARK_CAPTURE(run, gemma3_avx512_f16, "cpu:avx512", kGemma3, KvType::f16)->Apply(shapes);
+BENCHMARK_CAPTURE(run, smollm2_avx512bf16, "cpu:avx512bf16", kSmolLm2, KvType::bf16)->Apply(shapes);
+BENCHMARK_CAPTURE(run, gemma3_avx512bf16, "cpu:avx512bf16", kGemma3, KvType::bf16)->Apply(shapes);
 BENCHMARK_CAPTURE(run, smollm2_avx2_f16, "cpu:avx2", kSmolLm2, KvType::f16)->Apply(shapes);
 
 }  // namespace

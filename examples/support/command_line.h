@@ -62,8 +62,8 @@ class CommandLine {
   // An option without value.
   void flag(std::string name, bool& into, std::string help);
   // An option whose value is one of a few words.
-  template <class T>
-  void choice(std::string name, std::vector<std::pair<std::string, T>> words, T& into,
+  template <class T, class Into>
+  void choice(std::string name, std::vector<std::pair<std::string, T>> words, Into& into,
               std::string help) {
     std::string placeholder;
     for (const auto& [word, value] : words) placeholder += (placeholder.empty() ? "" : "|") + word;

@@ -14,7 +14,7 @@ void add_engine_flags(CommandLine& line, EngineFlags& flags) {
   line.option("--model", "FILE", flags.model,
               "GGUF file (the first one of a split) or Hugging Face folder");
   line.option("--device", "NAME", options.device,
-              "cpu, cpu:scalar, cpu:avx2, cpu:avx512, cuda, cuda:0");
+              "cpu, or of it cpu:scalar, cpu:avx2, cpu:avx512, cpu:avx512bf16; cuda, cuda:1 ...");
   line.option("--threads", "N", options.threads, "default: the processors there are");
   line.option("--context", "N", options.context, "most tokens of a sequence");
   line.option("--memory-bytes", "N", options.memory_bytes, "most memory the engine may use");
@@ -22,7 +22,7 @@ void add_engine_flags(CommandLine& line, EngineFlags& flags) {
   line.choice<std::optional<KvType>>(
       "--kv-type",
       {{"f32", KvType::f32}, {"f16", KvType::f16}, {"bf16", KvType::bf16}, {"int8", KvType::int8}},
-      options.cache.type, "type of the cached keys and values");
+      options.cache.type, "type of the cached keys and values; default: the device's");
   line.choice<Compute>("--compute", {{"auto", Compute::automatic}, {"f32", Compute::f32}},
                        options.cpu.compute, "f32: activations are not quantised (slow)");
   line.option("--page-size", "N", options.cache.page_size, "tokens in a page: 8, 16, ... 128");

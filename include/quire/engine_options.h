@@ -39,7 +39,7 @@ struct Executor {
 struct CacheOptions {
   bool enabled = true;         // the prefix cache
   int page_size = 0;           // tokens in a page: 8, 16, 32, 64 or 128; 0: the device's default
-  std::optional<KvType> type;  // absent: f16 on a processor, bf16 on a GPU (which has no f32)
+  std::optional<KvType> type;  // unset: what the device computes fastest without losing accuracy
 };
 
 struct SchedulingOptions {
@@ -61,8 +61,8 @@ struct CudaOptions {
 };
 
 struct EngineOptions {
-  // "cpu" (the best the processor has), "cpu:scalar", "cpu:avx2", "cpu:avx512"; "cuda" or "cuda:0"
-  // for the first NVIDIA GPU, "cuda:1" for the next.
+  // "cpu" (the best the processor has), "cpu:scalar", "cpu:avx2", "cpu:avx512", "cpu:avx512bf16";
+  // "cuda" or "cuda:0" for the first NVIDIA GPU, "cuda:1" for the next.
   std::string device = "cpu";
   std::size_t memory_bytes = 0;  // most that weights, KV and scratch may use; 0: no limit
   std::size_t kv_bytes = 0;      // most for keys and values; 0: what `context` x 4 needs, capped

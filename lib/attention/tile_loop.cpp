@@ -19,7 +19,7 @@ void attend_block(const TileKernels& kernels, const Tile& tile, int block, KeyRa
                   float* output) {
   float rescale[kTileRows];
   const BlockSource& source = tile.source;
-  const bool direct = source.scores != nullptr && tile.rows <= kDirectRows;
+  const bool direct = tile.rows <= source.direct_rows;
   const int first = wanted.first / kVector;
   const int last = (wanted.last + kVector - 1) / kVector;
   if (direct) {

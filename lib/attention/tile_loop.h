@@ -49,12 +49,13 @@ struct BlockSource {
   // no page without a wanted key.
   void (*load)(const void* context, int block, KeyRange wanted, float* keys,
                float* values) = nullptr;
-  // TileKernels::scores and accumulate straight from the pages, with the same bits: what a tile of
-  // at most kDirectRows rows uses instead of `load`. Null if the source does not offer it.
+  // TileKernels::scores and accumulate straight from the pages: what a tile of at most
+  // `direct_rows` rows uses instead of `load`. Where both are used they give the same bits.
   void (*scores)(const void* context, int block, KeyRange wanted, const float* queries, int rows,
                  float* scores) = nullptr;
   void (*accumulate)(const void* context, int block, KeyRange wanted, const float* scores, int rows,
                      const float* rescale, float* output) = nullptr;
+  int direct_rows = 0;  // 0: `scores` and `accumulate` are null; kTileRows: `load` is
   const void* context = nullptr;
 };
 

@@ -51,15 +51,16 @@ void finish_heads(const RowKernels& kernels, const AttentionInputArgs& args, con
   }
 }
 
-void write_row(const RowKernels& kernels, const AttentionInputArgs& args, const KvLayout& layout,
+void write_row(const CpuDevice& device, const AttentionInputArgs& args, const KvLayout& layout,
                const SequenceRows& sequence, std::int64_t row, const float* key,
                const float* value) {
+  const PairKernels* pairs = device.pairs(args.kv.type);
+  const auto write = pairs != nullptr ? pairs->write_key_value : device.row().write_key_value;
   const int position = sequence.first_position + static_cast<int>(row - sequence.first_row);
   std::byte* slab = args.kv.slab(sequence.pages[position / layout.page_size]);
   for (int h = 0; h < args.kv.kv_heads; ++h) {
-    kernels.write_key_value(layout, slab + layout.head_bytes * static_cast<std::size_t>(h),
-                            position % layout.page_size, key + h * layout.head_size,
-                            value + h * layout.head_size);
+    write(layout, slab + layout.head_bytes * static_cast<std::size_t>(h),
+          position % layout.page_size, key + h * layout.head_size, value + h * layout.head_size);
   }
 }
 
@@ -69,7 +70,7 @@ Status attention_input(Device& base, const AttentionInputArgs& args) {
   auto& device = static_cast<CpuDevice&>(base);
   if (Status status = check(device, args); !status) return status;
   const RowKernels& kernels = device.row();
-  const KvLayout layout = kv_layout(args.kv.type, args.kv.page_size, args.kv.head_size);
+  const KvLayout layout = device.layout(args.kv.type, args.kv.page_size, args.kv.head_size);
   const std::int64_t q_width = std::int64_t{args.heads} * args.kv.head_size;
   const std::int64_t kv_width = std::int64_t{args.kv.kv_heads} * args.kv.head_size;
   auto* query = static_cast<float*>(args.query);
@@ -91,7 +92,7 @@ Status attention_input(Device& base, const AttentionInputArgs& args) {
                  while (row >= sequence->first_row + sequence->rows) ++sequence;
                  float* key = keys + row * kv_width;
                  finish_heads(kernels, args, args.k_norm, args.kv.kv_heads, row, key);
-                 write_row(kernels, args, layout, *sequence, row, key, values + row * kv_width);
+                 write_row(device, args, layout, *sequence, row, key, values + row * kv_width);
                }
              });
   return {};

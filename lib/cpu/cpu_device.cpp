@@ -59,6 +59,7 @@ CpuDevice::CpuDevice(Isa isa, const CpuOptions& options, std::unique_ptr<ThreadP
       in_place_(!options.copy_weights),
       pool_(std::move(pool)),
       row_(row_kernels(isa)),
+      pairs_(options.compute == Compute::automatic ? pair_kernels(isa) : nullptr),
       matmul_(matmul_kernels(isa)) {}
 
 std::string CpuDevice::name() const {
@@ -113,7 +114,12 @@ std::size_t CpuDevice::packed_bytes(DType type, std::int64_t rows, std::int64_t 
 
 std::size_t CpuDevice::kv_layer_bytes(const KvGroupSpec& spec, KvType type, int page_size) const {
   return static_cast<std::size_t>(spec.kv_heads) *
-         kv_layout(type, page_size, spec.head_size).head_bytes;
+         layout(type, page_size, spec.head_size).head_bytes;
+}
+
+KvLayout CpuDevice::layout(KvType type, int page_size, int head_size) const {
+  return pairs(type) != nullptr ? paired_kv_layout(page_size, head_size)
+                                : kv_layout(type, page_size, head_size);
 }
 
 Status CpuDevice::reserve(const WorkLimits& limits) {

@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "cpu/matmul.h"
 #include "cpu/pack_buffer.h"
+#include "cpu/pair_kernels.h"
 #include "cpu/row_kernels.h"
 #include "cpu/scratch.h"
 #include "device/device.h"
@@ -22,7 +23,7 @@ class CpuDevice final : public Device {
   std::string name() const override;
   int threads() const override { return pool_->size(); }
   int default_page_size() const override { return 16; }
-  KvType default_kv_type() const override { return KvType::f16; }
+  KvType default_kv_type() const override { return pairs_ ? KvType::bf16 : KvType::f16; }
   int activation_bytes() const override { return sizeof(float); }
   const ModelOps& ops() const override;
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override;
@@ -41,6 +42,9 @@ class CpuDevice final : public Device {
   ThreadPool& pool() { return *pool_; }
   const RowKernels& row() const { return row_; }
   const MatmulKernels& matmul() const { return matmul_; }
+  // The kernels for keys and values of that type in pairs, or null: then `row` has them.
+  const PairKernels* pairs(KvType type) const { return type == KvType::bf16 ? pairs_ : nullptr; }
+  KvLayout layout(KvType type, int page_size, int head_size) const;
   // Null before `reserve`.
   Scratch* scratch() { return scratch_ ? &*scratch_ : nullptr; }
 
@@ -51,6 +55,7 @@ class CpuDevice final : public Device {
   std::unique_ptr<ThreadPool> pool_;
   PackArena arena_;  // the packed matrices share its huge pages
   const RowKernels& row_;
+  const PairKernels* pairs_;  // null: the processor has none, or all is computed in float32
   const MatmulKernels& matmul_;
   std::optional<Scratch> scratch_;
 };

@@ -25,17 +25,20 @@ bool supports(Isa isa) {
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   if (isa == Isa::avx2) return avx2;
-  return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512vnni");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
+  return avx512 && (isa == Isa::avx512 || __builtin_cpu_supports("avx512bf16"));
 #else
   return false;
 #endif
 }
 
 Isa best_isa() {
-  if (supports(Isa::avx512)) return Isa::avx512;
-  return supports(Isa::avx2) ? Isa::avx2 : Isa::scalar;
+  for (const Isa isa : {Isa::avx512_bf16, Isa::avx512, Isa::avx2}) {
+    if (supports(isa)) return isa;
+  }
+  return Isa::scalar;
 }
 
 std::string_view isa_name(Isa isa) {
@@ -46,12 +49,14 @@ std::string_view isa_name(Isa isa) {
       return "avx2";
     case Isa::avx512:
       return "avx512";
+    case Isa::avx512_bf16:
+      return "avx512bf16";
   }
   return "unknown";
 }
 
 std::optional<Isa> isa_from_name(std::string_view name) {
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
     if (isa_name(isa) == name) return isa;
   }
   return std::nullopt;

@@ -12,7 +12,7 @@ bool supports(Isa isa);
 // The best one that they can run.
 Isa best_isa();
 
-// "scalar", "avx2", "avx512", as in the device name "cpu:avx2".
+// "scalar", "avx2", "avx512", "avx512bf16", as in the device name "cpu:avx2".
 std::string_view isa_name(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view name);
 

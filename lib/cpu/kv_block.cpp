@@ -63,11 +63,46 @@ void direct_accumulate(const void* context, int block, KeyRange wanted, const fl
                                     wanted.last, output);
 }
 
+// The eights of tokens of all vectors that hold wanted keys. With pages of 8 half a vector may have
+// no page: the nearest wanted tokens stand in, and are masked later.
+PairBlock pair_block_of(const KvBlocks& blocks, int block, KeyRange wanted) {
+  const int first = wanted.first / 8, last = (wanted.last - 1) / 8;
+  PairBlock found{};
+  for (int eight = wanted.first / 16 * 2; eight < (wanted.last + 15) / 16 * 2; ++eight) {
+    const int found_eight = blocks.layout.page_size < 16 ? std::clamp(eight, first, last) : eight;
+    const int key = block * kKeyBlock + found_eight * 8;
+    const PageId page = blocks.pages[key / blocks.layout.page_size];
+    found.head[eight] =
+        blocks.kv->slab(page) + blocks.layout.head_bytes * static_cast<std::size_t>(blocks.head);
+    found.token[eight] = key % blocks.layout.page_size;
+  }
+  return found;
+}
+
+void pair_scores(const void* context, int block, KeyRange wanted, const float* queries, int rows,
+                 float* scores) {
+  const auto& blocks = *static_cast<const KvBlocks*>(context);
+  blocks.pairs->scores(blocks.layout, pair_block_of(blocks, block, wanted), queries, rows,
+                       padded(blocks.layout.head_size), wanted.first / 16, (wanted.last + 15) / 16,
+                       scores);
+}
+
+void pair_accumulate(const void* context, int block, KeyRange wanted, const float* weights,
+                     int rows, const float* rescale, float* output) {
+  const auto& blocks = *static_cast<const KvBlocks*>(context);
+  blocks.pairs->accumulate(blocks.layout, pair_block_of(blocks, block, wanted), weights, rows,
+                           rescale, padded(blocks.layout.head_size), wanted.first, wanted.last,
+                           output);
+}
+
 }  // namespace
 
 attention::BlockSource KvBlocks::source() const {
-  if (layout.page_size < 16) return {load_block, nullptr, nullptr, this};
-  return {load_block, direct_scores, direct_accumulate, this};
+  if (pairs != nullptr) {
+    return {nullptr, pair_scores, pair_accumulate, attention::kTileRows, this};
+  }
+  if (layout.page_size < 16) return {load_block, nullptr, nullptr, 0, this};
+  return {load_block, direct_scores, direct_accumulate, attention::kDirectRows, this};
 }
 
 }  // namespace quire::cpu

@@ -33,4 +33,12 @@ KvLayout kv_layout(KvType type, int page_size, int head_size) {
   return layout;
 }
 
+KvLayout paired_kv_layout(int page_size, int head_size) {
+  // An odd last element of a key is paired with zero.
+  KvLayout layout = kv_layout(KvType::bf16, page_size, round_up(head_size, 2));
+  layout.head_size = head_size;
+  layout.paired = true;
+  return layout;
+}
+
 }  // namespace quire::cpu

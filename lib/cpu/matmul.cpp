@@ -99,6 +99,7 @@ std::size_t activation_bytes(int rows, int columns) {
 const MatmulKernels& matmul_kernels(Isa isa) {
   switch (isa) {
     case Isa::avx512:
+    case Isa::avx512_bf16:
       return kAvx512;
     case Isa::avx2:
       return kAvx2;

@@ -15,7 +15,8 @@
 namespace quire::cpu {
 
 // Instruction sets with an own table; see isa.h for the choice.
-enum class Isa { scalar, avx2, avx512 };  // avx512: F, BW, DQ, VL and VNNI
+// avx512: F, BW, DQ, VL and VNNI; avx512_bf16: with BF16, which attention uses.
+enum class Isa { scalar, avx2, avx512, avx512_bf16 };
 
 // Rows of activations prepared for every kind of weight: the floats, and their 8-bit form in groups
 // of 32 with one float scale each (value = scale * code). The storage belongs to the device's

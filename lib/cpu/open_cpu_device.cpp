@@ -9,7 +9,7 @@
 namespace quire::cpu {
 namespace {
 
-constexpr Isa kWorstToBest[] = {Isa::scalar, Isa::avx2, Isa::avx512};
+constexpr Isa kWorstToBest[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
 
 std::string available_names() {
   std::string names = "cpu";

@@ -94,16 +94,27 @@ struct TileWork {
   CpuDevice& device;
   Item item;
   Scratch::TileMemory memory;
+  attention::TileKernels kernels;
   KvBlocks blocks;
   KeyRange ranges[kTileRows];
   SoftmaxState states[kTileRows];
   Tile tile;
 
   TileWork(CpuDevice& d, const PagedAttentionArgs& a, const Item& i, int worker)
-      : args(a), device(d), item(i), memory(d.scratch()->tile(worker, a.kv.head_size)) {
+      : args(a),
+        device(d),
+        item(i),
+        memory(d.scratch()->tile(worker, a.kv.head_size)),
+        kernels(d.row().attention) {
     const int size = args.kv.head_size;
-    blocks = {&device.row(), &args.kv, item.sequence->pages,
-              kv_layout(args.kv.type, args.kv.page_size, size), item.kv_head};
+    const PairKernels* pairs = device.pairs(args.kv.type);
+    blocks = {&device.row(),
+              pairs,
+              &args.kv,
+              item.sequence->pages,
+              device.layout(args.kv.type, args.kv.page_size, size),
+              item.kv_head};
+    if (pairs != nullptr) kernels.softmax = pairs->softmax;
     tile.rows = item.tokens * item.heads;
     tile.head_size = size;
     tile.width = round_up(size, 16);
@@ -114,8 +125,13 @@ struct TileWork {
     for (int row = 0; row < tile.rows; ++row) {
       const int position = item.sequence->first_position + item.first + row / item.heads;
       ranges[row] = {args.window > 0 ? std::max(0, position - args.window + 1) : 0, position + 1};
-      device.row().scale(static_cast<const float*>(args.query) + offset(row), args.scale, size,
-                         memory.queries + static_cast<std::ptrdiff_t>(row) * tile.width);
+      const float* query = static_cast<const float*>(args.query) + offset(row);
+      float* to = memory.queries + static_cast<std::ptrdiff_t>(row) * tile.width;
+      if (pairs != nullptr) {
+        pairs->round_query(query, args.scale, size, tile.width, to);
+      } else {
+        device.row().scale(query, args.scale, size, to);
+      }
     }
   }
   TileWork(const TileWork&) = delete;
@@ -142,8 +158,7 @@ void attend_tiles(CpuDevice& device, const PagedAttentionArgs& args, const Shape
   for_pieces(device.pool(), tiles, 1, [&](std::int64_t first, std::int64_t last, int worker) {
     each_item(shape, args.sequences, first, last, [&](const Item& item) {
       TileWork work(device, args, item, worker);
-      attention::attend(device.row().attention, work.tile, work.memory.loop, work.states,
-                        work.memory.output);
+      attention::attend(work.kernels, work.tile, work.memory.loop, work.states, work.memory.output);
       for (int row = 0; row < work.tile.rows; ++row) {
         finish_row(device.row(), args, work.states[row], work.place(row),
                    work.memory.output + static_cast<std::ptrdiff_t>(row) * work.tile.width);
@@ -169,8 +184,8 @@ void attend_splits(CpuDevice& device, const PagedAttentionArgs& args, const Shap
             TileWork work(device, args, item, worker);
             const KeyRange covered = attention::covered_splits(work.tile);
             if (split < covered.first || split >= covered.last) return;
-            attention::attend_split(device.row().attention, work.tile, split, work.memory.loop,
-                                    work.states, work.memory.output);
+            attention::attend_split(work.kernels, work.tile, split, work.memory.loop, work.states,
+                                    work.memory.output);
             for (int row = 0; row < work.tile.rows; ++row) {
               const std::int64_t place = work.place(row);
               device.row().scale(work.memory.output + static_cast<std::ptrdiff_t>(row) * width, 1,

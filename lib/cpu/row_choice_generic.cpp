@@ -8,4 +8,8 @@ const RowKernels& row_kernels(Isa) {
   return kScalarRowKernels;
 }
 
+const PairKernels* pair_kernels(Isa) {
+  return nullptr;
+}
+
 }  // namespace quire::cpu

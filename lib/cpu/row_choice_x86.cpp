@@ -3,6 +3,7 @@
 namespace quire::cpu {
 
 extern const RowKernels kScalarRowKernels, kAvx2RowKernels, kAvx512RowKernels;
+extern const PairKernels kAvx512Bf16PairKernels;
 
 const RowKernels& row_kernels(Isa isa) {
   switch (isa) {
@@ -11,9 +12,14 @@ const RowKernels& row_kernels(Isa isa) {
     case Isa::avx2:
       return kAvx2RowKernels;
     case Isa::avx512:
+    case Isa::avx512_bf16:
       return kAvx512RowKernels;
   }
   return kScalarRowKernels;
+}
+
+const PairKernels* pair_kernels(Isa isa) {
+  return isa == Isa::avx512_bf16 ? &kAvx512Bf16PairKernels : nullptr;
 }
 
 }  // namespace quire::cpu

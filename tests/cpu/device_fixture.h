@@ -19,7 +19,7 @@ namespace quire::test {
 
 inline std::vector<cpu::Isa> available_isas() {
   std::vector<cpu::Isa> isas;
-  for (cpu::Isa isa : {cpu::Isa::scalar, cpu::Isa::avx2, cpu::Isa::avx512}) {
+  for (cpu::Isa isa : {cpu::Isa::scalar, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16}) {
     if (cpu::supports(isa)) isas.push_back(isa);
   }
   return isas;
@@ -62,7 +62,8 @@ inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) 
 class PagePool {
  public:
   PagePool(Device& device, const KvGroupSpec& spec, KvType type, int page_size, int pages,
-           int layers = 1, int layer = 0) {
+           int layers = 1, int layer = 0)
+      : device_(static_cast<cpu::CpuDevice&>(device)) {
     const std::size_t slab = device.kv_layer_bytes(spec, type, page_size);
     kv_.page_bytes = slab * static_cast<std::size_t>(layers);
     Result<std::unique_ptr<DeviceBuffer>> buffer =
@@ -84,16 +85,18 @@ class PagePool {
   // Writes keys and values [kv_heads][head_size] of a token.
   void write(cpu::Isa isa, const std::vector<PageId>& pages, int position, const float* keys,
              const float* values) {
-    const cpu::KvLayout layout = cpu::kv_layout(kv_.type, kv_.page_size, kv_.head_size);
+    const cpu::KvLayout layout = device_.layout(kv_.type, kv_.page_size, kv_.head_size);
+    const cpu::PairKernels* pairs = device_.pairs(kv_.type);
+    const auto write = pairs ? pairs->write_key_value : cpu::row_kernels(isa).write_key_value;
     std::byte* slab = kv_.slab(pages[static_cast<std::size_t>(position / kv_.page_size)]);
     for (int head = 0; head < kv_.kv_heads; ++head) {
-      cpu::row_kernels(isa).write_key_value(
-          layout, slab + layout.head_bytes * static_cast<std::size_t>(head),
-          position % kv_.page_size, keys + head * kv_.head_size, values + head * kv_.head_size);
+      write(layout, slab + layout.head_bytes * static_cast<std::size_t>(head),
+            position % kv_.page_size, keys + head * kv_.head_size, values + head * kv_.head_size);
     }
   }
 
  private:
+  const cpu::CpuDevice& device_;
   std::unique_ptr<DeviceBuffer> buffer_;
   KvLayer kv_;
 };

@@ -52,7 +52,14 @@ struct Run {
   int page_size = 16;
   int chunk = 0;         // rows of a sequence in one call; 0: all
   bool together = true;  // all sequences in one call
+  Compute compute = Compute::automatic;
 };
+
+// Whether queries and weights are rounded to bf16.
+bool in_pairs(const TestCase& c, const Run& run) {
+  return c.type == KvType::bf16 && run.compute == Compute::automatic &&
+         cpu::pair_kernels(run.isa) != nullptr;
+}
 
 WorkLimits limits_of(const TestCase& c) {
   WorkLimits limits;
@@ -97,7 +104,7 @@ std::vector<PageId> without_pages_behind(std::vector<PageId> pages, int first_po
 
 // Output rows of all sequences, one after the other.
 std::vector<float> run_attention(const TestCase& c, const Run& run) {
-  const std::unique_ptr<Device> device = test::open_test_device(run.isa, run.threads);
+  const std::unique_ptr<Device> device = test::open_test_device(run.isa, run.threads, run.compute);
   test::require_ok(device->reserve(limits_of(c)));
   Tables tables(c, run.page_size);
   PagePool pool(*device, {1, c.kv_heads, c.head_size, c.window}, c.type, run.page_size,
@@ -179,7 +186,7 @@ std::vector<double> stored(const float* x, int n, KvType type) {
   return values;
 }
 
-std::vector<double> expected(const TestCase& c) {
+std::vector<double> expected(const TestCase& c, const Run& run = {}) {
   std::vector<double> output;
   const int size = c.head_size;
   for (const TestSequence& sequence : c.sequences) {
@@ -197,7 +204,12 @@ std::vector<double> expected(const TestCase& c) {
     for (int row = 0; row < sequence.rows; ++row) {
       for (int head = 0; head < c.heads; ++head) {
         const float* q = &sequence.query[static_cast<std::size_t>((row * c.heads + head) * size)];
-        const std::vector<double> query(q, q + size);
+        std::vector<double> query(q, q + size);
+        if (in_pairs(c, run)) {
+          for (double& x : query) {
+            x = bfloat16_to_float(float_to_bfloat16(static_cast<float>(x) * c.scale()));
+          }
+        }
         const auto kv = static_cast<std::size_t>(head / (c.heads / c.kv_heads));
         const double sink = c.sink_logits[static_cast<std::size_t>(head)];
         attention::ReferenceQuery reference;
@@ -206,7 +218,7 @@ std::vector<double> expected(const TestCase& c) {
         reference.values = values[kv];
         reference.position = sequence.tokens - sequence.rows + row;
         reference.window = c.window;
-        reference.scale = c.scale();
+        reference.scale = in_pairs(c, run) ? 1 : c.scale();
         reference.soft_cap = c.soft_cap;
         reference.sink = c.sinks ? &sink : nullptr;
         const auto result = attention::reference_attention(reference);
@@ -215,6 +227,16 @@ std::vector<double> expected(const TestCase& c) {
     }
   }
   return output;
+}
+
+// Weights rounded to bf16 differ by a 2^-9th each, and so does their sum.
+double tolerance(const TestCase& c, const Run& run) {
+  if (!in_pairs(c, run)) return 3e-6;
+  float largest = 0;
+  for (const TestSequence& sequence : c.sequences) {
+    for (const float value : sequence.values) largest = std::max(largest, std::fabs(value));
+  }
+  return 1.01 * std::exp2(-8) * largest;
 }
 
 double largest_error(const std::vector<float>& a, const std::vector<double>& b) {
@@ -270,7 +292,7 @@ TEST_CASE("paged attention agrees with float64 for random shapes and options") {
                  << c.head_size << " window " << c.window << " cap " << c.soft_cap << " type "
                  << static_cast<int>(c.type) << " page " << run.page_size << " chunk " << run.chunk
                  << " " << test::device_name(run.isa));
-    CHECK(largest_error(run_attention(c, run), expected(c)) < 3e-6);
+    CHECK(largest_error(run_attention(c, run), expected(c, run)) < tolerance(c, run));
   }
 }
 
@@ -325,7 +347,27 @@ TEST_CASE("all instruction sets compute attention to the same bits") {
     const std::vector<float> scalar = run_attention(c, {cpu::Isa::scalar, 1, 16});
     for (const cpu::Isa isa : test::available_isas()) {
       INFO(test::device_name(isa) << " type " << static_cast<int>(type));
-      CHECK(test::same_bits(scalar, run_attention(c, {isa, 1, 16})));
+      Run run{isa, 1, 16};
+      if (in_pairs(c, run)) run.compute = Compute::f32;
+      CHECK(test::same_bits(scalar, run_attention(c, run)));
+    }
+  }
+}
+
+TEST_CASE(
+    "bf16 in pairs: odd head sizes, pages of 8 and windows at odd tokens agree with float64") {
+  std::mt19937 random(8);
+  for (const cpu::Isa isa : test::available_isas()) {
+    if (cpu::pair_kernels(isa) == nullptr) continue;
+    for (const int head_size : {15, 17, 64, 80, 96, 128, 256}) {
+      TestCase c = make_case(random, 6, 2, head_size, {{75, 75}, {131, 1}, {33, 20}, {1, 1}});
+      c.type = KvType::bf16;
+      c.window = head_size % 2 == 0 ? 21 : 0;
+      for (const int page : {8, 16, 64}) {
+        const Run run{isa, 1, page};
+        INFO("head size " << head_size << " page " << page << " " << test::device_name(isa));
+        CHECK(largest_error(run_attention(c, run), expected(c, run)) < tolerance(c, run));
+      }
     }
   }
 }

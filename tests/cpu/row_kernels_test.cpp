@@ -116,6 +116,37 @@ TEST_CASE("kernels write nothing behind their row") {
   }
 }
 
+TEST_CASE("keys and values in pairs lie beside their neighbours, rounded to bf16") {
+  std::mt19937 random(13);
+  for (const cpu::Isa isa : test::available_isas()) {
+    if (cpu::pair_kernels(isa) == nullptr) continue;
+    const std::unique_ptr<Device> device = test::open_test_device(isa, 1);
+    for (const int size : {17, 64}) {
+      const auto n = static_cast<std::size_t>(size);
+      test::PagePool pool(*device, {1, 1, size, 0}, KvType::bf16, 8, 1);
+      std::vector<std::vector<float>> keys, values;
+      for (int token = 0; token < 8; ++token) {
+        keys.push_back(test::random_floats(n, random, 300));
+        values.push_back(test::random_floats(n, random, 300));
+        pool.write(isa, {0}, token, keys.back().data(), values.back().data());
+      }
+      const cpu::KvLayout layout = cpu::paired_kv_layout(8, size);
+      const auto* stored = reinterpret_cast<const std::uint16_t*>(pool.kv().slab(0));
+      const auto* stored_values =
+          reinterpret_cast<const std::uint16_t*>(pool.kv().slab(0) + layout.values);
+      for (std::size_t token = 0; token < 8; ++token) {
+        for (std::size_t i = 0; i < n; ++i) {
+          INFO(test::device_name(isa) << " size " << size << " token " << token << " " << i);
+          CHECK(stored[(i / 2 * 8 + token) * 2 + i % 2] == float_to_bfloat16(keys[token][i]));
+          CHECK(stored_values[(token / 2 * n + i) * 2 + token % 2] ==
+                float_to_bfloat16(values[token][i]));
+        }
+        if (n % 2 == 1) CHECK(stored[(n / 2 * 8 + token) * 2 + 1] == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("stored keys and values round like the scalar conversions, and halves stay finite") {
   std::mt19937 random(12);
   std::vector<float> x = test::random_floats(64, random, 300);
@@ -124,7 +155,7 @@ TEST_CASE("stored keys and values round like the scalar conversions, and halves 
   x[5] = 1e-7f;
   x[6] = 65519.0f;
   for (const cpu::Isa isa : test::available_isas()) {
-    const std::unique_ptr<Device> device = test::open_test_device(isa, 1);
+    const std::unique_ptr<Device> device = test::open_test_device(isa, 1, Compute::f32);
     for (const KvType type : {KvType::f16, KvType::bf16, KvType::f32}) {
       test::PagePool pool(*device, {1, 1, 64, 0}, type, 8, 1);
       pool.write(isa, {0}, 5, x.data(), x.data());

@@ -20,7 +20,7 @@ std::string name(const Setting& s) {
 std::vector<Setting> settings() {
   std::vector<Setting> all;
   for (const char* model : {"llama", "gemma3"}) {
-    for (const char* device : {"cpu:scalar", "cpu:avx2", "cpu:avx512"}) {
+    for (const char* device : {"cpu:scalar", "cpu:avx2", "cpu:avx512", "cpu:avx512bf16"}) {
       EngineOptions options;
       options.device = device;
       auto engine = Engine::open(data_path(std::string("tiny/") + model + "/model.gguf"), options);
