@@ -25,19 +25,19 @@ struct KvView {
 // The sequences of a pass in one KV group, device memory; written once per pass, read by all its
 // layers. Entries from `*count` on are padding and must not be read.
 struct SequenceTable {
-  int capacity = 0;                           // sequences the arrays have room for
-  int count = 0;                              // sequences of this pass (host copy)
-  const std::int32_t* first_row = nullptr;    // [capacity] row of the pass
-  const std::int32_t* rows = nullptr;         // [capacity] rows of the pass: 1 in decode
+  int capacity = 0;                              // sequences the arrays have room for
+  int count = 0;                                 // sequences of this pass (host copy)
+  const std::int32_t* first_row = nullptr;       // [capacity] row of the pass
+  const std::int32_t* rows = nullptr;            // [capacity] rows of the pass: 1 in decode
   const std::int32_t* first_position = nullptr;  // [capacity]; keys seen by the last row:
                                                  // first_position + rows
-  const std::int32_t* first_page = nullptr;   // [capacity] index into `pages` of its page table
-  const std::int32_t* pages = nullptr;        // page tables, one after the other; -1: given back
-  const std::int32_t* row_sequence = nullptr;  // [rows of the pass] which sequence a row is of
-  const std::int32_t* row_position = nullptr;  // [rows of the pass]
-  int total_rows = 0;                         // of the pass (host copy)
-  int max_rows = 0;                           // most rows of one sequence (host copy)
-  int max_keys = 0;                           // most keys of one sequence (host copy)
+  const std::int32_t* first_page = nullptr;      // [capacity] index into `pages` of its page table
+  const std::int32_t* pages = nullptr;           // page tables, one after the other; -1: given back
+  const std::int32_t* row_sequence = nullptr;    // [rows of the pass] which sequence a row is of
+  const std::int32_t* row_position = nullptr;    // [rows of the pass]
+  int total_rows = 0;                            // of the pass (host copy)
+  int max_rows = 0;                              // most rows of one sequence (host copy)
+  int max_keys = 0;                              // most keys of one sequence (host copy)
 };
 
 }  // namespace quire::cuda
