@@ -14,15 +14,17 @@
 
 namespace quire::cuda {
 
-// A weight matrix [out][in] in device memory, in its stored type, rearranged so that a warp's loads
-// are whole 16-byte lines.
-class DeviceMatrix;
-
-// Uploads and rearranges a stored matrix (host memory). `staging` is a device buffer of at least
-// packing_staging_bytes(stored) that the call may use until the stream has passed it. Every DType
-// that the loader knows. Errors: out_of_memory, device_error, unsupported.
+// Uploads a stored matrix (host memory) and rearranges it on the device; returns when that is done.
+// Every DType that the loader knows. Errors: out_of_memory, device_error, unsupported.
 Result<std::unique_ptr<PackedMatrix>> pack_matrix(const Launch& launch, const TensorView& stored,
                                                   const PackSpec& spec);
+// The same for stored rows that are already in device memory (any address); `stored` describes
+// them, its bytes are not read. Only queues work on the stream: `rows` must live until that is
+// done.
+Result<std::unique_ptr<PackedMatrix>> pack_device_rows(const Launch& launch, const std::byte* rows,
+                                                       const TensorView& stored,
+                                                       const PackSpec& spec);
+// Device memory that such a matrix takes.
 std::size_t packed_matrix_bytes(DType type, std::int64_t rows, std::int64_t columns,
                                 const PackSpec& spec);
 
@@ -47,12 +49,15 @@ struct ProductCall {
   float* out_float = nullptr;             // [rows][out_stride]
   __nv_bfloat16* out_bfloat16 = nullptr;  // [rows][out_stride]
   std::int64_t out_stride = 0;            // elements; outputs of the matrices stand side by side
-  // Columns [first, first + count) of the only matrix (the head's blocks); count 0: all.
+  // Outputs [first, first + count) of the only matrix (the head's blocks), the first one in column
+  // 0 of the output; count 0: all.
   std::int64_t first = 0, count = 0;
-  std::byte* workspace = nullptr;  // of product_workspace_bytes
+  // Of product_workspace_bytes; zero-filled once before its first use, then used by one stream.
+  std::byte* workspace = nullptr;
   std::size_t workspace_bytes = 0;
 };
 
+// For calls of up to `max_rows` rows and matrices of up to `widest` outputs.
 std::size_t product_workspace_bytes(int max_rows, std::int64_t widest);
 
 // y = W x for every row; float32 sums. Errors: device_error, invalid combination: internal.
