@@ -35,6 +35,8 @@ struct WorkLimits {
   int heads = 0;      // query heads
   int kv_heads = 0;
   int head_size = 0;
+  int experts = 0;       // of a mixture; 0: there is none
+  int experts_used = 0;  // by a row
   int logit_rows = 0;  // rows of one head call
   int vocabulary = 0;
   int context = 0;  // tokens of a sequence

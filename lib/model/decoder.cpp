@@ -19,6 +19,7 @@ struct Sizes {
   std::int64_t experts = 0;  // most experts used
   std::int64_t widest = 0;   // input or output of any Linear but the head
   int heads = 0, kv_heads = 0, head_size = 0;
+  int mixture = 0;  // most experts of a layer
 };
 
 Sizes sizes_of(const ModelConfig& config) {
@@ -32,6 +33,7 @@ Sizes sizes_of(const ModelConfig& config) {
     sizes.widest = std::max({sizes.widest, query, std::int64_t{layer.ff}});
     sizes.heads = std::max(sizes.heads, layer.heads);
     sizes.kv_heads = std::max(sizes.kv_heads, layer.kv_heads);
+    sizes.mixture = std::max(sizes.mixture, layer.experts);
     sizes.head_size = std::max(sizes.head_size, layer.head_size);
   }
   return sizes;
@@ -50,6 +52,8 @@ WorkLimits Decoder::work_limits(const ModelConfig& config, const DecoderLimits& 
   work.heads = sizes.heads;
   work.kv_heads = sizes.kv_heads;
   work.head_size = sizes.head_size;
+  work.experts = sizes.mixture;
+  work.experts_used = static_cast<int>(sizes.experts);
   work.logit_rows = limits.logit_rows;
   work.vocabulary = config.vocabulary;
   work.context = limits.context;
