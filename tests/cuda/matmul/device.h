@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "catch.h"
+#include "matmul/library_products.h"
 #include "matmul/product.h"
 #include "weights.h"
 
@@ -81,11 +82,13 @@ class ProductFixture {
   void run(cuda::ProductCall call) const {
     call.workspace = workspace_.get();
     call.workspace_bytes = workspace_.size();
+    call.library = library.get();
     const Status status = cuda::product(launch, call);
     if (!status.ok()) FAIL(status.message());
   }
 
   cuda::Launch launch;
+  std::unique_ptr<cuda::LibraryProducts> library;  // none unless a test opens it
 
  private:
   DeviceArray<std::byte> workspace_;

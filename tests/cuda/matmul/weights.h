@@ -107,7 +107,7 @@ inline double allowed_error(const StoredMatrix& matrix, std::int64_t row,
   }
   const double rounding = matrix.type == DType::bf16  ? 0
                           : matrix.type == DType::f32 ? 0x1p-15
-                                                      : 0x1p-7;
+                                                      : 0x1.8p-7;
   return rounding * std::sqrt(squares) + 4e-6 * magnitudes + 1e-7;
 }
 
