@@ -4,7 +4,8 @@
 // What the numbers are: prefill, prompt tokens computed over the time of passes with prompt tokens
 // in them; decode, tokens over the time of passes without; TTFT, submit to first token; TPOT, the
 // mean time between the tokens of one request after its first; KV overhead, tokens that the pages
-// in use could hold over tokens that they do hold, while all that runs decodes.
+// in use could hold over tokens that they do hold, while all that runs decodes. With --separate
+// only prefill and decode, each in passes of its own, as other engines' benchmarks time them.
 
 #include <chrono>
 #include <cstdio>
@@ -13,6 +14,8 @@
 
 #include <quire/quire.h>
 
+#include "random_tokens.h"
+#include "separate_phases.h"
 #include "support/command_line.h"
 #include "support/engine_flags.h"
 #include "support/files.h"
@@ -31,10 +34,11 @@ double seconds_since(Clock::time_point begin) {
 
 struct Arguments {
   examples::EngineFlags engine;
-  int prompt_tokens = 512;
+  std::vector<std::int32_t> prompt_tokens = {512};
   int generated_tokens = 128;
   std::vector<std::int32_t> concurrency = {1, 8, 32};
   int shared_prefix = 0;
+  bool separate = false;
   bool json = false;
 };
 
@@ -42,22 +46,30 @@ CommandLine describe(Arguments& arguments) {
   CommandLine line("end_to_end", "--model FILE [options]",
                    "Measures prefill and decode speed, latencies and use of KV memory.");
   examples::add_engine_flags(line, arguments.engine);
-  line.option("--prompt-tokens", "N", arguments.prompt_tokens, "tokens of each prompt [512]");
+  line.option("--prompt-tokens", "512", arguments.prompt_tokens,
+              "tokens of each prompt; of several numbers, one run for each");
   line.option("--gen-tokens", "N", arguments.generated_tokens, "tokens to generate [128]");
   line.option("--concurrency", "1,8,32", arguments.concurrency,
               "requests at once, one run for each");
   line.option("--shared-prefix", "N", arguments.shared_prefix,
               "first tokens that all prompts of a run have in common [0]");
+  line.flag("--separate", arguments.separate,
+            "time the prompts first, then passes in which all requests decode");
   line.flag("--json", arguments.json, "print one JSON object");
   return line;
 }
 
 std::optional<std::string> check(const Arguments& arguments) {
   if (arguments.engine.model.empty()) return "--model is missing";
-  if (arguments.prompt_tokens < 1) return "--prompt-tokens: less than 1";
   if (arguments.generated_tokens < 1) return "--gen-tokens: less than 1";
-  if (arguments.shared_prefix < 0 || arguments.shared_prefix > arguments.prompt_tokens) {
-    return "--shared-prefix: not in [0, prompt tokens]";
+  for (const int tokens : arguments.prompt_tokens) {
+    if (tokens < 1) return "--prompt-tokens: less than 1";
+    if (arguments.shared_prefix < 0 || arguments.shared_prefix > tokens) {
+      return "--shared-prefix: not in [0, prompt tokens]";
+    }
+  }
+  if (arguments.separate && arguments.shared_prefix > 0) {
+    return "--shared-prefix: not with --separate";
   }
   for (const int requests : arguments.concurrency) {
     if (requests < 1 || requests > 1024) return "--concurrency: not in [1, 1024]";
@@ -68,16 +80,20 @@ std::optional<std::string> check(const Arguments& arguments) {
 // Room for the largest run, unless the command line says something else.
 void make_room(Arguments& arguments) {
   quire::EngineOptions& options = arguments.engine.options;
-  const int most = *std::max_element(arguments.concurrency.begin(), arguments.concurrency.end());
-  options.scheduling.max_running = std::max(options.scheduling.max_running, most);
+  const auto& prompts = arguments.prompt_tokens;
+  PhaseShape most;
+  most.prompt_tokens = *std::max_element(prompts.begin(), prompts.end());
+  most.decode_tokens = arguments.generated_tokens;
+  most.sequences = *std::max_element(arguments.concurrency.begin(), arguments.concurrency.end());
+  options.scheduling.max_running = std::max(options.scheduling.max_running, most.sequences);
   options.scheduling.max_step_tokens =
       std::max(options.scheduling.max_step_tokens, options.scheduling.max_running + 16);
   if (options.kv_bytes != 0) return;
   const auto estimate = quire::Engine::estimate(arguments.engine.model, options);
   if (!estimate) return;         // opening it will say why
   const std::size_t page = 128;  // the largest there is
-  const std::size_t tokens = (arguments.prompt_tokens + arguments.generated_tokens + page) *
-                             static_cast<std::size_t>(most);
+  const auto longest = static_cast<std::size_t>(longest_sequence(most));
+  const std::size_t tokens = (longest + page) * static_cast<std::size_t>(most.sequences);
   options.kv_bytes = std::max(estimate->kv_bytes, tokens * estimate->kv_bytes_per_token);
 }
 
@@ -90,8 +106,11 @@ struct Progress {
 // One run: `requests` at once.
 class Run {
  public:
-  Run(quire::Engine& engine, const Arguments& arguments, int requests)
-      : engine_(engine), arguments_(arguments), requests_(requests) {}
+  Run(quire::Engine& engine, const Arguments& arguments, int prompt_tokens, int requests)
+      : engine_(engine),
+        arguments_(arguments),
+        prompt_tokens_(prompt_tokens),
+        requests_(requests) {}
 
   quire::Status operator()() {
     begin_ = Clock::now();
@@ -124,7 +143,7 @@ class Run {
     return {
         {"concurrency", requests_},
         {"wall_s", wall_seconds_},
-        {"prompt_tokens", requests_ * arguments_.prompt_tokens},
+        {"prompt_tokens", requests_ * prompt_tokens_},
         {"cached_tokens", cached_tokens_},
         {"generated_tokens", generated},
         {"prefill_tokens_per_s", rate(prefill_tokens_, prefill_seconds_)},
@@ -140,11 +159,11 @@ class Run {
  private:
   quire::Status submit_all() {
     std::mt19937_64 random(20240607 + static_cast<std::uint64_t>(requests_));
-    const auto prefix = random_tokens(random, arguments_.shared_prefix);
+    const auto prefix = random_tokens(engine_, random, arguments_.shared_prefix);
     for (int i = 0; i < requests_; ++i) {
       quire::Request request;
       request.tokens = prefix;
-      const auto rest = random_tokens(random, arguments_.prompt_tokens - arguments_.shared_prefix);
+      const auto rest = random_tokens(engine_, random, prompt_tokens_ - arguments_.shared_prefix);
       request.tokens.insert(request.tokens.end(), rest.begin(), rest.end());
       request.max_tokens = arguments_.generated_tokens;
       request.sampling.temperature = 0;
@@ -155,14 +174,6 @@ class Run {
       progress_[*id].submitted = now;
     }
     return {};
-  }
-
-  // The same on every system: std::uniform_int_distribution is not.
-  std::vector<std::int32_t> random_tokens(std::mt19937_64& random, int count) const {
-    const auto vocabulary = static_cast<std::uint64_t>(engine_.tokenizer().vocabulary_size());
-    std::vector<std::int32_t> tokens(count);
-    for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(random() % vocabulary);
-    return tokens;
   }
 
   void hear(const quire::TokenEvent& event) {
@@ -190,7 +201,7 @@ class Run {
     long long held = 0;
     for (const auto& [id, progress] : progress_) {
       if (progress.tokens > 0 && !progress.finished) {
-        held += arguments_.prompt_tokens + progress.tokens;
+        held += prompt_tokens_ + progress.tokens;
       }
     }
     if (held == 0) return;
@@ -210,7 +221,7 @@ class Run {
 
   quire::Engine& engine_;
   const Arguments& arguments_;
-  int requests_;
+  int prompt_tokens_, requests_;
   Clock::time_point begin_;
   double wall_seconds_ = 0;
   std::map<quire::RequestId, Progress> progress_;
@@ -234,25 +245,61 @@ void print_row(const Json& run) {
   std::fflush(stdout);
 }
 
+quire::Result<Json> run_mixed(quire::Engine& engine, const Arguments& arguments, int prompt_tokens,
+                              int requests) {
+  Run one(engine, arguments, prompt_tokens, requests);
+  if (quire::Status status = one(); !status) return status;
+  Json result = one.result();
+  if (!arguments.json) print_row(result);
+  return result;
+}
+
+quire::Result<Json> run_separate(quire::Engine& engine, const Arguments& arguments,
+                                 int prompt_tokens, int requests, std::size_t number) {
+  const PhaseShape shape{prompt_tokens, arguments.generated_tokens, requests};
+  const auto speeds = measure_phases(engine, shape, 20240607 + number);
+  if (!speeds) return speeds.status();
+  if (!arguments.json) {
+    std::printf("%8d %8d %10.1f %10.1f %8.1f\n", requests, prompt_tokens, speeds->prefill,
+                speeds->decode, speeds->context);
+    std::fflush(stdout);
+  }
+  return Json{{"concurrency", requests},
+              {"prompt_tokens", prompt_tokens},
+              {"context", speeds->context},
+              {"prefill_tokens_per_s", speeds->prefill},
+              {"decode_tokens_per_s", speeds->decode}};
+}
+
+void print_head(const Arguments& arguments, const quire::EngineStats& opened) {
+  std::printf("%s on %s, %d threads, loaded in %.2f s; %d tokens generated\n",
+              arguments.engine.model.c_str(), opened.device.c_str(), opened.threads,
+              opened.load_seconds, arguments.generated_tokens);
+  if (arguments.separate) {
+    std::printf("%8s %8s %10s %10s %8s\n%8s %8s %10s %10s %8s\n", "requests", "prompt", "prefill",
+                "decode", "context", "", "tokens", "tokens/s", "tokens/s", "tokens");
+    return;
+  }
+  std::printf("%8s %10s %10s  %26s  %26s  %8s %8s\n%8s %10s %10s  %8s %8s %8s  %8s %8s %8s\n",
+              "requests", "prefill", "decode", "TTFT, ms", "TPOT, ms", "KV over", "cached", "",
+              "tokens/s", "tokens/s", "p50", "p95", "p99", "p50", "p95", "p99");
+}
+
 int run(const CommandLine& line, Arguments& arguments) {
   make_room(arguments);
   quire::Result<quire::Engine> engine = examples::open_engine(line, arguments.engine);
   if (!engine) return line.failed(engine.status());
   const quire::EngineStats opened = engine->stats();
-  if (!arguments.json) {
-    std::printf("%s on %s, %d threads, loaded in %.2f s; %d + %d tokens\n",
-                arguments.engine.model.c_str(), opened.device.c_str(), opened.threads,
-                opened.load_seconds, arguments.prompt_tokens, arguments.generated_tokens);
-    std::printf("%8s %10s %10s  %26s  %26s  %8s %8s\n%8s %10s %10s  %8s %8s %8s  %8s %8s %8s\n",
-                "requests", "prefill", "decode", "TTFT, ms", "TPOT, ms", "KV over", "cached", "",
-                "tokens/s", "tokens/s", "p50", "p95", "p99", "p50", "p95", "p99");
-  }
+  if (!arguments.json) print_head(arguments, opened);
   Json runs = Json::array();
-  for (const int requests : arguments.concurrency) {
-    Run one(*engine, arguments, requests);
-    if (quire::Status status = one(); !status) return line.failed(status);
-    runs.push_back(one.result());
-    if (!arguments.json) print_row(runs.back());
+  for (const int prompt_tokens : arguments.prompt_tokens) {
+    for (const int requests : arguments.concurrency) {
+      auto one = arguments.separate
+                     ? run_separate(*engine, arguments, prompt_tokens, requests, runs.size())
+                     : run_mixed(*engine, arguments, prompt_tokens, requests);
+      if (!one) return line.failed(one.status());
+      runs.push_back(*std::move(one));
+    }
   }
   if (arguments.json) {
     const Json result = {{"model", arguments.engine.model},

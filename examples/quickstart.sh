@@ -15,7 +15,8 @@ build_examples() {
   # A build folder made by tests/run.sh keeps its options.
   local options=()
   if [[ ! -f $build/build.ninja ]]; then
-    options=(-DCMAKE_BUILD_TYPE=Release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_BUILD_BENCHMARKS=OFF)
+    mapfile -t options < <(cuda_options)
+    options+=(-DCMAKE_BUILD_TYPE=Release -DQUIRE_BUILD_TESTS=OFF -DQUIRE_BUILD_BENCHMARKS=OFF)
   fi
   configure "$root" "$build" -DQUIRE_BUILD_EXAMPLES=ON "${options[@]}" >"$build/configure.log" ||
     { cat "$build/configure.log"; return 1; }

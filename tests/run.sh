@@ -12,7 +12,7 @@ build=$root/build
 configure_tests() {
   mkdir -p "$build"
   configure "$root" "$build" -DCMAKE_BUILD_TYPE=Release -DQUIRE_WARNINGS_AS_ERRORS=ON \
-    -DQUIRE_BUILD_TESTS=ON -DQUIRE_BUILD_EXAMPLES=ON -DQUIRE_BUILD_BENCHMARKS=ON \
+    -DQUIRE_BUILD_TESTS=ON -DQUIRE_BUILD_EXAMPLES=ON -DQUIRE_BUILD_BENCHMARKS=ON $(cuda_options) \
     >"$build/configure.log" ||
     { cat "$build/configure.log"; return 1; }
 }

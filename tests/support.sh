@@ -35,6 +35,11 @@ stage() {
   return "$status"
 }
 
+# The CUDA backend takes minutes to build: only where there is a GPU to run it on.
+cuda_options() {
+  nvidia-smi -L >/dev/null 2>&1 || echo -DQUIRE_CUDA=OFF
+}
+
 # configure SOURCE BUILD [CMAKE ARGUMENTS]: with Ninja, and ccache if it is there.
 configure() {
   local launcher=()

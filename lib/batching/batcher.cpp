@@ -22,6 +22,7 @@ void Batcher::add(BatchRequest spec, double now) {
   Impl& b = *impl_;
   b.now = now;
   if (spec.prompt.empty() || b.requests.contains(spec.id)) return;
+  b.make_room();
   auto request = std::make_unique<LiveRequest>();
   auto sequence = std::make_unique<Sequence>();
   Sequence* s = sequence.get();
@@ -41,23 +42,31 @@ void Batcher::add(BatchRequest spec, double now) {
   request->added_at = now;
   request->spec = std::move(spec);
   s->keys = PageKeys(request->cache_name);
-  b.requests.emplace(request->spec.id, std::move(request));
-  b.sequences.emplace(s->id, std::move(sequence));
+  const auto added = b.sequences.emplace(s->id, std::move(sequence)).first;
+  try {
+    b.requests.emplace(request->spec.id, std::move(request));
+  } catch (...) {
+    b.sequences.erase(added);
+    throw;
+  }
   b.waiting.insert(s);
+}
+
+void Batcher::Impl::make_room() {
+  running.reserve(sequences.size() + 1);
+  waiting.reserve(sequences.size() + 1);
+  const std::size_t reports = retired.size() + requests.size() + 1;
+  if (reports > retired.capacity()) retired.reserve(std::max(reports, 2 * retired.capacity()));
 }
 
 bool Batcher::cancel(RequestId id) {
   Impl& b = *impl_;
   const auto found = b.requests.find(id);
   if (found == b.requests.end()) return false;
-  b.retired[id] = b.make_report(*found->second, b.now);
+  b.retired.emplace_back(id, b.make_report(*found->second, b.now));
   for (Sequence* s : found->second->choices) {
     if (s == nullptr) continue;
-    if (s->running) {
-      b.stop_running(s);
-    } else {
-      b.waiting.erase(s);
-    }
+    b.leave_queue(s);
     s->request = nullptr;
     if (s->in_flight) continue;  // its pages are being written
     b.give_back_pages(s);
@@ -73,16 +82,24 @@ Plan Batcher::plan(const PlanLimits& limits, double now) {
   b.now = now;
   b.preempted = false;
   b.retired.clear();
+  try {
+    return b.make_plan(limits);
+  } catch (...) {
+    b.abandon_plan();
+    throw;
+  }
+}
 
+Plan Batcher::Impl::make_plan(const PlanLimits& limits) {
   Plan plan;
-  plan.serial = b.flight.serial = ++b.last_serial;
-  int budget = b.options.max_step_tokens;
+  plan.serial = flight.serial = ++last_serial;
+  int budget = options.max_step_tokens;
   if (limits.max_tokens > 0) budget = std::min(budget, limits.max_tokens);
-  b.plan_decodes(&plan, &budget);
+  plan_decodes(&plan, &budget);
   if (plan.decode_tokens > 0 && limits.max_chunk > 0) budget = std::min(budget, limits.max_chunk);
-  b.plan_prompts(&plan, &budget);
+  plan_prompts(&plan, &budget);
   if (plan.empty()) {
-    b.land();
+    land();
     plan.serial = 0;
   }
   return plan;
@@ -123,7 +140,7 @@ void Batcher::Impl::plan_prompts(Plan* plan, int* budget) {
     Sequence* s = next < prompts.size() ? prompts[next] : nullptr;
     if (admitted != nullptr && (s == nullptr || MoreUrgent()(admitted, s))) {
       if (!admit(admitted, plan)) {
-        closed = *waiting.begin() == admitted || !may_pass;
+        closed = waiting.front() == admitted || !may_pass;
         may_pass = false;
         continue;
       }
@@ -173,12 +190,15 @@ void Batcher::Impl::add_slice(Plan* plan, Sequence* s, int count) {
   if (!s->in_flight) flight.entries.push_back({.sequence = s});
   s->in_flight = true;
   flight.entries.back().tokens = count;
+  flight.entries.back().end = s->computed + count;
   if (s->computed + count == s->size()) plan_draws(plan, s, first_row + count - 1);
 }
 
 void Batcher::Impl::plan_draws(Plan* plan, Sequence* s, int last_row) {
   const BatchRequest& spec = s->request->spec;
   if (spec.max_tokens == 0) return;
+  // The commit that appends the token must not need memory for it.
+  if (s->tokens.size() == s->tokens.capacity()) s->tokens.reserve(2 * s->tokens.size());
   const int logit_row = static_cast<int>(plan->logit_rows.size());
   plan->logit_rows.push_back(last_row);
   const int end = s->request->forked ? s->choice + 1 : spec.n;
@@ -192,7 +212,7 @@ void Batcher::Impl::start_running(Sequence* s) {
   s->running = true;
   used_slots += s->slots;
   headroom += s->headroom;
-  running.insert(std::upper_bound(running.begin(), running.end(), s, MoreUrgent()), s);
+  running.insert(s);
 }
 
 void Batcher::Impl::stop_running(Sequence* s) {
@@ -200,19 +220,20 @@ void Batcher::Impl::stop_running(Sequence* s) {
   used_slots -= s->slots;
   headroom -= s->headroom;
   s->headroom = 0;
-  const auto place = std::lower_bound(running.begin(), running.end(), s, MoreUrgent());
-  require(place != running.end() && *place == s, "a running sequence is not in its place");
-  if (place != running.end()) running.erase(place);
+  require(running.erase(s), "a running sequence is not in its place");
   s->urgency = s->priority;
+}
+
+void Batcher::Impl::leave_queue(Sequence* s) {
+  if (s->running) return stop_running(s);
+  require(waiting.erase(s), "a waiting sequence is not in its place");
 }
 
 void Batcher::Impl::set_urgency(Sequence* s, int urgency) {
   if (s->urgency == urgency) return;
-  const auto place = std::lower_bound(running.begin(), running.end(), s, MoreUrgent());
-  require(place != running.end() && *place == s, "a running sequence is not in its place");
-  if (place != running.end()) running.erase(place);
+  require(running.erase(s), "a running sequence is not in its place");
   s->urgency = urgency;
-  running.insert(std::upper_bound(running.begin(), running.end(), s, MoreUrgent()), s);
+  running.insert(s);
 }
 
 void Batcher::Impl::give_back_pages(Sequence* s) {
@@ -251,7 +272,14 @@ void Batcher::commit(const Plan& plan, std::span<const DrawOutcome> outcomes, do
   std::size_t draw = 0;
   for (const PassEntry& entry : entries) {
     const std::size_t draws = static_cast<std::size_t>(entry.draws);
-    b.commit_entry(entry, outcomes.subspan(draw, draws));
+    const LiveRequest* request = entry.sequence->request;
+    const RequestId id = request == nullptr ? 0 : request->spec.id;
+    try {
+      b.commit_entry(entry, outcomes.subspan(draw, draws));
+    } catch (...) {
+      b.recover();
+      cancel(id);
+    }
     draw += draws;
   }
 }

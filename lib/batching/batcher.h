@@ -67,6 +67,10 @@ struct PageCounts {
 //
 // A plan is a transaction: pages are reserved by `plan`, and `commit` or `fail` must follow before
 // the next plan. Nothing is published to the prefix cache before commit.
+//
+// Out of memory: `add`, `plan` and `can_ever_fit` may throw std::bad_alloc, the rest
+// does not. Every request is there as before; after a `plan` that threw, all pages are free,
+// nothing is cached, and what ran is computed again.
 class Batcher {
  public:
   explicit Batcher(const BatcherOptions& options);
@@ -93,7 +97,8 @@ class Batcher {
   // pages behind windows. `outcomes` has one entry for each draw of the plan, also of requests that
   // were cancelled meanwhile. A choice ends at max_tokens in any case; a request with max_tokens 0
   // ends, without a draw, when its prompt is computed. Plans that are empty or not the last are
-  // ignored.
+  // ignored. A request with n > 1 for whose answers there is no memory is dropped: `has_request`
+  // tells.
   void commit(const Plan& plan, std::span<const DrawOutcome> outcomes, double now);
 
   // The pass failed: publishes nothing and keeps none of its pages; its requests are planned again.

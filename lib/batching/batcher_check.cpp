@@ -74,8 +74,10 @@ Status Batcher::Impl::check() const {
                  running_count, waiting_count, slots, kept, running.size(), waiting.size(),
                  used_slots, headroom);
   }
-  if (!std::is_sorted(running.begin(), running.end(), MoreUrgent())) {
-    return error(StatusCode::internal, "the running sequences are out of order");
+  for (const SequenceList* list : {&running, &waiting}) {
+    if (!std::is_sorted(list->begin(), list->end(), MoreUrgent())) {
+      return error(StatusCode::internal, "the running or waiting sequences are out of order");
+    }
   }
   for (const auto& [key, id] : promised) {
     if (!sequences.contains(id)) {

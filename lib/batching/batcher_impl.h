@@ -1,8 +1,7 @@
 #pragma once
 
-#include <map>
-#include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "batching/batcher.h"
@@ -21,6 +20,7 @@ struct Growth {
 struct PassEntry {
   Sequence* sequence = nullptr;
   int tokens = 0;
+  int end = 0;  // the sequence's computed tokens after the pass
   int draws = 0;
   bool admitted = false;  // by this plan: a failure sends it back to the queue
   int found_tokens = 0;   // in the cache, at this admission
@@ -39,12 +39,13 @@ struct Flight {
 
 // The parts of the batcher, by file: batcher.cpp plans and keeps the books, admission.cpp chooses
 // and admits waiting sequences, growth.cpp finds pages for running ones and preempts, outcome.cpp
-// commits, fit.cpp computes what can ever fit,
-// report.cpp answers questions, batcher_check.cpp checks.
+// commits, recover.cpp repairs, fit.cpp computes what can ever fit, report.cpp answers questions,
+// batcher_check.cpp checks.
 struct Batcher::Impl {
   explicit Impl(const BatcherOptions& options);
 
   // batcher.cpp
+  Plan make_plan(const PlanLimits& limits);
   void plan_decodes(Plan* plan, int* budget);
   void plan_prompts(Plan* plan, int* budget);
   void add_slice(Plan* plan, Sequence* s, int count);
@@ -54,6 +55,8 @@ struct Batcher::Impl {
   void set_urgency(Sequence* s, int urgency);
   void give_back_pages(Sequence* s);  // to the state of a waiting sequence
   void destroy(Sequence* s);
+  void leave_queue(Sequence* s);  // neither runs nor waits any more
+  void make_room();               // in the lists, for one more request and sequence
 
   // admission.cpp
   Sequence* choose_waiting(bool may_pass);
@@ -84,8 +87,16 @@ struct Batcher::Impl {
   void apply_draws(Sequence* s, std::span<const DrawOutcome> outcomes);
   void fork(Sequence* s, int choice, std::int32_t token);
   void end_choice(LiveRequest* request, int choice);
+  void retire(Sequence* s);
   void land();  // gives back what only the pass held
+  void uncount_passed();
   void fail();
+
+  // recover.cpp
+  void recover() noexcept;
+  void abandon_plan() noexcept;
+  template <class Body>
+  void publish_if_memory_lasts(Body body);
 
   // report.cpp
   RequestReport make_report(const LiveRequest& request, double at) const;
@@ -103,10 +114,9 @@ struct Batcher::Impl {
 
   std::unordered_map<RequestId, std::unique_ptr<LiveRequest>> requests;
   std::unordered_map<std::uint64_t, std::unique_ptr<Sequence>> sequences;
-  std::vector<Sequence*> running;  // sorted by MoreUrgent
-  std::set<Sequence*, MoreUrgent> waiting;
+  SequenceList running, waiting;                                   // with room for all sequences
   std::unordered_map<Digest, std::uint64_t, DigestHash> promised;  // page key -> producing sequence
-  std::map<RequestId, RequestReport> retired;                      // since the last plan
+  std::vector<std::pair<RequestId, RequestReport>> retired;        // since the last plan
 
   Flight flight;
   std::uint64_t last_serial = 0;
@@ -122,5 +132,15 @@ struct Batcher::Impl {
   std::vector<PageId> page_buffer;  // scratch: one page of each group
   Status fault;                     // the first broken invariant met on the way
 };
+
+// Publishing serves later requests only: an answer does not end for want of the memory it takes.
+template <class Body>
+void Batcher::Impl::publish_if_memory_lasts(Body body) {
+  try {
+    body();
+  } catch (...) {
+    recover();
+  }
+}
 
 }  // namespace quire

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "batching/batcher_impl.h"
@@ -14,18 +15,25 @@ void Batcher::Impl::commit_entry(const PassEntry& entry, std::span<const DrawOut
   }
   LiveRequest& request = *s->request;
   if (entry.admitted && request.cached_tokens < 0) request.cached_tokens = entry.found_tokens;
-  s->computed += entry.tokens;
+  if (s->running) s->computed = entry.end;  // else its pages were lost earlier in this commit
   request.prompt_logits_done =
-      std::max(request.prompt_logits_done, std::min(s->computed, request.prompt_tokens - 1));
-  publish_whole_pages(s);
+      std::max(request.prompt_logits_done, std::min(entry.end, request.prompt_tokens - 1));
+  publish_if_memory_lasts([&] { publish_whole_pages(s); });
   release_behind_windows(s);
-  if (s->computed < s->size()) return;
+  if (entry.end < s->size()) return;
   if (request.spec.max_tokens > 0) return apply_draws(s, outcomes);
-  publish_tail(s);  // a prompt without an answer
-  stop_running(s);
+  retire(s);  // a prompt without an answer
+}
+
+// The last choice that stands on `s` has ended.
+void Batcher::Impl::retire(Sequence* s) {
+  LiveRequest* request = s->request;
+  const int choice = s->choice;
+  publish_if_memory_lasts([&] { publish_tail(s); });
+  leave_queue(s);
   give_back_pages(s);
   destroy(s);
-  end_choice(&request, 0);
+  end_choice(request, choice);
 }
 
 void Batcher::Impl::publish_whole_pages(Sequence* s) {
@@ -75,14 +83,14 @@ void Batcher::Impl::apply_draws(Sequence* s, std::span<const DrawOutcome> outcom
   LiveRequest& request = *s->request;
   const int max_tokens = request.spec.max_tokens;
   if (request.first_token_at < 0) request.first_token_at = now;
-  if (!s->answering) {
+  if (s->running && !s->answering) {
     s->answering = true;
     headroom -= std::exchange(s->headroom, 0);
     set_urgency(s, s->priority);
   }
   if (!request.forked) {
     request.forked = true;
-    used_slots -= s->slots - 1;
+    if (s->running) used_slots -= s->slots - 1;
     s->slots = 1;
     for (std::size_t choice = 1; choice < outcomes.size(); ++choice) {
       const DrawOutcome& outcome = outcomes[choice];
@@ -100,16 +108,13 @@ void Batcher::Impl::apply_draws(Sequence* s, std::span<const DrawOutcome> outcom
     ++request.generated_tokens;
   }
   if (outcome.append && !outcome.finish && s->size() < request.prompt_tokens + max_tokens) return;
-  publish_tail(s);
-  stop_running(s);
-  give_back_pages(s);
-  const int choice = s->choice;
-  destroy(s);
-  end_choice(&request, choice);
+  retire(s);
 }
 
-// Another choice goes on from the end of `s`, on the same pages.
+// Another choice goes on from the end of `s`, on the same pages. The one change of a commit that
+// needs memory it cannot do without.
 void Batcher::Impl::fork(Sequence* s, int choice, std::int32_t token) {
+  make_room();
   auto copy = std::make_unique<Sequence>(*s);
   copy->id = ++last_sequence;
   copy->choice = choice;
@@ -120,16 +125,17 @@ void Batcher::Impl::fork(Sequence* s, int choice, std::int32_t token) {
     require(s->tables[g].share(allocators[g], &copy->tables[g]), "a page could not be shared");
   }
   if (copy->tip != kNoNode) cache.pin(copy->tip);
-  s->request->choices[static_cast<std::size_t>(choice)] = copy.get();
-  start_running(copy.get());
-  sequences.emplace(copy->id, std::move(copy));
+  Sequence* added = copy.get();
+  sequences.emplace(added->id, std::move(copy));
+  s->request->choices[static_cast<std::size_t>(choice)] = added;
+  s->running ? start_running(added) : waiting.insert(added);
 }
 
 void Batcher::Impl::end_choice(LiveRequest* request, int choice) {
   request->choices[static_cast<std::size_t>(choice)] = nullptr;
   if (--request->live_choices > 0) return;
   const RequestId id = request->spec.id;
-  retired[id] = make_report(*request, now);
+  retired.emplace_back(id, make_report(*request, now));
   requests.erase(id);
 }
 
@@ -145,6 +151,15 @@ void Batcher::Impl::land() {
   flight = {};
 }
 
+void Batcher::Impl::uncount_passed() {
+  for (std::uint64_t id : flight.passed) {
+    const auto found = sequences.find(id);
+    if (found == sequences.end() || found->second->request == nullptr) continue;
+    if (found->second->passed > 0) --found->second->passed;
+    --found->second->request->bypasses;
+  }
+}
+
 void Batcher::Impl::fail() {
   for (auto growth = flight.growth.rbegin(); growth != flight.growth.rend(); ++growth) {
     PageTable& table = growth->sequence->tables[static_cast<std::size_t>(growth->group)];
@@ -156,12 +171,7 @@ void Batcher::Impl::fail() {
               "a page was released twice");
     }
   }
-  for (std::uint64_t id : flight.passed) {
-    const auto found = sequences.find(id);
-    if (found == sequences.end() || found->second->request == nullptr) continue;
-    if (found->second->passed > 0) --found->second->passed;
-    --found->second->request->bypasses;
-  }
+  uncount_passed();
   const std::vector<PassEntry> entries = std::move(flight.entries);
   land();
   for (const PassEntry& entry : entries) {

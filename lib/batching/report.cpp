@@ -43,7 +43,8 @@ RequestReport Batcher::report(RequestId id, double now) const {
   if (const auto live = impl_->requests.find(id); live != impl_->requests.end()) {
     return impl_->make_report(*live->second, now);
   }
-  const auto ended = impl_->retired.find(id);
+  const auto ended = std::find_if(impl_->retired.begin(), impl_->retired.end(),
+                                  [id](const auto& entry) { return entry.first == id; });
   return ended == impl_->retired.end() ? RequestReport{} : ended->second;
 }
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <mutex>
-#include <unordered_set>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,10 +23,6 @@ class RequestQueue {
     RequestId id = 0;
     Payload payload;
   };
-  struct Drained {
-    std::vector<Entry> requests;       // in the order of their pushes; none that was cancelled
-    std::vector<RequestId> cancelled;  // marks for requests that had left the queue, each once
-  };
 
   explicit RequestQueue(int max_queued)
       : max_queued_(max_queued > 0 ? static_cast<std::size_t>(max_queued) : 0) {}
@@ -44,27 +40,25 @@ class RequestQueue {
     return {};
   }
 
-  // True if the request was still queued here: it is gone. Otherwise leaves a mark for `drain`.
-  bool mark_cancelled(RequestId id) {
-    std::vector<Entry> removed;  // destroyed after the lock is released
+  // True if the request was still queued here: it is gone. Needs no memory.
+  bool remove(RequestId id) {
+    std::optional<Entry> removed;  // destroyed after the lock is released
     const std::lock_guard lock(mutex_);
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
       if (entry->id != id) continue;
-      removed.push_back(std::move(*entry));
+      removed.emplace(std::move(*entry));
       entries_.erase(entry);
       return true;
     }
-    if (marks_.insert(id).second) cancelled_.push_back(id);
     return false;
   }
 
-  // Takes everything. Called by the thread that steps the engine.
-  Drained drain() {
-    Drained drained;
+  // Takes everything, in the order of the pushes. Called by the thread that steps the engine. Needs
+  // no memory.
+  std::vector<Entry> drain() {
+    std::vector<Entry> drained;
     const std::lock_guard lock(mutex_);
-    drained.requests.swap(entries_);
-    drained.cancelled.swap(cancelled_);
-    marks_.clear();
+    drained.swap(entries_);
     return drained;
   }
 
@@ -76,7 +70,7 @@ class RequestQueue {
 
   bool empty() const {
     const std::lock_guard lock(mutex_);
-    return entries_.empty() && cancelled_.empty();
+    return entries_.empty();
   }
   std::size_t size() const {
     const std::lock_guard lock(mutex_);
@@ -87,8 +81,6 @@ class RequestQueue {
   const std::size_t max_queued_;
   mutable std::mutex mutex_;
   std::vector<Entry> entries_;
-  std::vector<RequestId> cancelled_;
-  std::unordered_set<RequestId> marks_;
   std::size_t waiting_elsewhere_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -76,6 +77,36 @@ struct MoreUrgent {
     if (a->arrival != b->arrival) return a->arrival < b->arrival;
     return a->choice < b->choice;
   }
+};
+
+// Sequences in the order of MoreUrgent. Only `reserve` takes memory: `insert` needs what it took.
+class SequenceList {
+ public:
+  void reserve(std::size_t count) {
+    if (count > list_.capacity()) list_.reserve(std::max(count, 2 * list_.capacity()));
+  }
+  void insert(Sequence* s) {
+    list_.insert(std::upper_bound(list_.begin(), list_.end(), s, MoreUrgent()), s);
+  }
+  // False if it is not where it belongs.
+  bool erase(Sequence* s) {
+    const auto place = std::lower_bound(list_.begin(), list_.end(), s, MoreUrgent());
+    if (place == list_.end() || *place != s) return false;
+    list_.erase(place);
+    return true;
+  }
+  void clear() { list_.clear(); }
+
+  bool empty() const { return list_.empty(); }
+  std::size_t size() const { return list_.size(); }
+  Sequence* operator[](std::size_t i) const { return list_[i]; }
+  Sequence* front() const { return list_.front(); }
+  Sequence* back() const { return list_.back(); }
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+
+ private:
+  std::vector<Sequence*> list_;
 };
 
 }  // namespace quire

@@ -3,19 +3,31 @@ target_sources(quire_objects PRIVATE
   isa.cpp
   matmul.cpp
   matmul_scalar.cpp
+  matmul_scalar_bfloat.cpp
   pack.cpp
   pack_buffer.cpp
   pack_expand.cpp
   pack_unpack.cpp)
 
+# quire_kernels("flags" files...)
+function(quire_kernels flags)
+  target_sources(quire_objects PRIVATE ${ARGN})
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY quire_objects PROPERTIES COMPILE_OPTIONS "${flags}")
+endfunction()
+
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set(avx2 matmul_avx2.cpp matmul_avx2_float.cpp matmul_avx2_integer.cpp)
-  set(avx512 matmul_avx512.cpp matmul_avx512_float.cpp matmul_avx512_integer.cpp)
-  target_sources(quire_objects PRIVATE ${avx2} ${avx512})
+  target_sources(quire_objects PRIVATE isa_x86.cpp)
   # GCC's own AVX-512 header makes "undefined" vectors from themselves and warns of it (GCC bug 105593).
-  set_source_files_properties(${avx512} TARGET_DIRECTORY quire_objects PROPERTIES COMPILE_OPTIONS
-    "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mfma;-mf16c;$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>;${QUIRE_UNSANITIZED}")
-  set_source_files_properties(${avx2} TARGET_DIRECTORY quire_objects PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+  set(avx2 -mavx2 -mfma -mf16c)
+  set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
+      $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+      ${QUIRE_UNSANITIZED})
+  set(amx ${avx512} -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
+  quire_kernels("${avx2}" matmul_avx2.cpp matmul_avx2_float.cpp matmul_avx2_integer.cpp)
+  quire_kernels("${avx2};-mavxvnni" matmul_avx_vnni.cpp)
+  quire_kernels("${avx512}" matmul_avx512.cpp matmul_avx512_float.cpp matmul_avx512_integer.cpp)
+  quire_kernels("${avx512};-mavx512bf16" matmul_avx512_bf16.cpp)
+  quire_kernels("${amx}" matmul_amx.cpp matmul_amx_bfloat.cpp matmul_amx_integer.cpp)
 else()
-  target_sources(quire_objects PRIVATE matmul_no_x86.cpp)
+  target_sources(quire_objects PRIVATE isa_generic.cpp matmul_no_x86.cpp)
 endif()

@@ -21,12 +21,24 @@ ActivationGroup* groups_of(const Activations& activations) {
   return reinterpret_cast<ActivationGroup*>(activations.storage);
 }
 
-template <QuantiseRow quantise>
+// Behind the groups of all rows.
+std::uint16_t* bfloats_of(const Activations& activations) {
+  return reinterpret_cast<std::uint16_t*>(
+      groups_of(activations) + std::int64_t{activations.rows} * padded_groups(activations.columns));
+}
+
+// `round` may be null.
+template <QuantiseRow quantise, RoundRow round>
 void prepare(const Activations& activations, int first, int last) {
   const std::int64_t groups = padded_groups(activations.columns);
   for (std::int64_t row = first; row < last; ++row) {
-    quantise(activations.values + row * activations.columns, activations.columns,
-             groups_of(activations) + row * groups, static_cast<int>(groups));
+    const float* values = activations.values + row * activations.columns;
+    quantise(values, activations.columns, groups_of(activations) + row * groups,
+             static_cast<int>(groups));
+    if constexpr (round != nullptr) {
+      round(values, activations.columns, bfloats_of(activations) + row * groups * kGroup,
+            static_cast<int>(groups) * kGroup);
+    }
   }
 }
 
@@ -40,13 +52,14 @@ void multiply_in_place(const Matrix& matrix, MatmulArgs args) {
   for (std::int64_t panel = whole.first_panel; panel < whole.last_panel; ++panel) {
     for (int first = 0; first < whole.columns; first += kInPlaceColumns) {
       args.columns = std::min(kInPlaceColumns, whole.columns - first);
-      pack_panel(matrix.source(), panel, first, args.columns, scratch);
+      pack_panel(matrix.source(), matrix.form(), panel, first, args.columns, scratch);
       args.panels = scratch;
       args.first_panel = 0;
       args.last_panel = 1;
       args.rows = std::min<std::int64_t>(kPanelRows, whole.rows - panel * kPanelRows);
       args.groups = whole.groups + first / kGroup;
       args.values = whole.values + first;
+      args.bfloats = whole.bfloats + first;
       args.bias = whole.bias && first + args.columns == whole.columns
                       ? whole.bias + panel * kPanelRows
                       : nullptr;
@@ -75,6 +88,8 @@ void multiply(const Matrix& matrix, const Activations& activations, std::int64_t
   args.group_stride = padded_groups(activations.columns);
   args.values = activations.values;
   args.value_stride = activations.columns;
+  args.bfloats = bfloats_of(activations);
+  args.bfloat_stride = args.group_stride * kGroup;
   args.bias = bias;
   args.output = output;
   args.output_stride = output_stride;
@@ -85,22 +100,35 @@ void multiply(const Matrix& matrix, const Activations& activations, std::int64_t
   }
 }
 
-constexpr MatmulKernels kScalar = {prepare<quantise_row_scalar>, multiply<multiply_scalar>};
-constexpr MatmulKernels kAvx2 = {prepare<quantise_row_avx2>, multiply<multiply_avx2>};
-constexpr MatmulKernels kAvx512 = {prepare<quantise_row_avx512>, multiply<multiply_avx512>};
+constexpr MatmulKernels kScalar = {prepare<quantise_row_scalar, nullptr>,
+                                   multiply<multiply_scalar>};
+constexpr MatmulKernels kAvx2 = {prepare<quantise_row_avx2, nullptr>, multiply<multiply_avx2>};
+constexpr MatmulKernels kAvxVnni = {prepare<quantise_row_avx2, nullptr>,
+                                    multiply<multiply_avx_vnni>};
+constexpr MatmulKernels kAvx512 = {prepare<quantise_row_avx512, nullptr>,
+                                   multiply<multiply_avx512>};
+constexpr MatmulKernels kAvx512Bf16 = {prepare<quantise_row_avx512, round_row_avx512_bf16>,
+                                       multiply<multiply_avx512_bf16>};
+constexpr MatmulKernels kAmx = {prepare<quantise_row_avx512, round_row_avx512_bf16>,
+                                multiply<multiply_amx>};
 
 }  // namespace
 
 std::size_t activation_bytes(int rows, int columns) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(padded_groups(columns)) *
-         sizeof(ActivationGroup);
+         (sizeof(ActivationGroup) + kGroup * sizeof(std::uint16_t));
 }
 
 const MatmulKernels& matmul_kernels(Isa isa) {
   switch (isa) {
-    case Isa::avx512:
+    case Isa::amx:
+      return kAmx;
     case Isa::avx512_bf16:
+      return kAvx512Bf16;
+    case Isa::avx512:
       return kAvx512;
+    case Isa::avx_vnni:
+      return kAvxVnni;
     case Isa::avx2:
       return kAvx2;
     case Isa::scalar:

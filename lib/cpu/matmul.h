@@ -15,12 +15,18 @@
 namespace quire::cpu {
 
 // Instruction sets with an own table; see isa.h for the choice.
-// avx512: F, BW, DQ, VL and VNNI; avx512_bf16: with BF16, which attention uses.
-enum class Isa { scalar, avx2, avx512, avx512_bf16 };
+enum class Isa {
+  scalar,
+  avx2,         // with FMA and F16C
+  avx_vnni,     // avx2 with AVX-VNNI
+  avx512,       // F, BW, DQ, VL and VNNI
+  avx512_bf16,  // avx512 with BF16
+  amx,          // avx512_bf16 with AMX for int8 and bfloat16
+};
 
-// Rows of activations prepared for every kind of weight: the floats, and their 8-bit form in groups
-// of 32 with one float scale each (value = scale * code). The storage belongs to the device's
-// scratch.
+// Rows of activations prepared for every kind of weight: the floats, their 8-bit form in groups of
+// 32 with one float scale each (value = scale * code), and where the instruction set multiplies
+// them, their bfloat16 form. The storage belongs to the device's scratch.
 struct Activations {
   int rows = 0;
   int columns = 0;                // padded inside to whole groups; the padding is zero
@@ -49,10 +55,11 @@ constexpr int kPanelRows = 16;  // output rows of a panel; the last one of a mat
 
 const MatmulKernels& matmul_kernels(Isa isa);
 
-// Packs a stored matrix for `compute` (automatic: 8-bit activations for quantised types, float32
-// for F32, F16, BF16; f32: float32 activations for all), in parallel. `in_place` keeps the stored
-// bytes where they are and multiplies them as stored (they must outlive the matrix). The memory
-// comes from `arena`, so that matrices share huge pages, or from mappings of its own.
+// Packs a stored matrix for `compute` (automatic: 8-bit activations for quantised types, bfloat16
+// ones for BF16 where the instruction set multiplies them, float32 for the rest; f32: float32
+// activations for all), in parallel. `in_place` keeps the stored bytes where they are and
+// multiplies them as stored (they must outlive the matrix). The memory comes from `arena`, so that
+// matrices share huge pages, or from mappings of its own.
 Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, const PackSpec& spec,
                                                   Compute compute, bool in_place, Isa isa,
                                                   ThreadPool& pool, PackArena* arena = nullptr);

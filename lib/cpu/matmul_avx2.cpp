@@ -28,6 +28,9 @@ void multiply_avx2(const MatmulArgs& args) {
       return multiply_avx2_expanded(args);
     case MatmulForm::plain:
       return multiply_avx2_plain(args);
+    case MatmulForm::bfloat_pairs:
+    case MatmulForm::bfloat_tiles:
+      return multiply_scalar(args);  // no matrix is packed so for this instruction set
   }
 }
 

@@ -56,14 +56,19 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, int h
   unroll<8>([&](auto q) LAMBDA {
     constexpr int quad = decltype(q)::kValue;
     constexpr int part = Sizes::kParts == 2 ? quad / 4 : 0;
-    const Scales scales = load_scales<Format, part>(record + Sizes::kCodeBytes, group, half);
+    const std::byte* scales = record + Sizes::kCodeBytes;
+    const __m256 scale = load_scale<Format, part>(scales, group, half);
     const __m256i codes = load_codes<Format, quad>(record + group * Sizes::kGroupBytes + 32 * half);
     unroll<4>([&](auto c) LAMBDA {
       __m256i code = _mm256_and_si256(_mm256_srli_epi32(codes, 8 * c), _mm256_set1_epi32(255));
       if constexpr (Sizes::kOffset != 0)
         code = _mm256_sub_epi32(code, _mm256_set1_epi32(Sizes::kOffset));
-      __m256 weight = times(scales.scale, code);
-      if constexpr (Sizes::kMinimum) weight = _mm256_add_ps(weight, scales.minimum);
+      __m256 weight = times(scale, code);
+      if constexpr (Sizes::kMinimum) {
+        const __m256 minimum = load_minimum<Format, part>(scales, group, half);
+        weight =
+            Sizes::kSubtracts ? _mm256_sub_ps(weight, minimum) : _mm256_add_ps(weight, minimum);
+      }
       _mm256_storeu_ps(to + (4 * quad + c) * kHalves * kLanes, weight);
     });
   });

@@ -13,6 +13,9 @@ void multiply_avx512(const MatmulArgs& args) {
       return multiply_avx512_expanded(args);
     case MatmulForm::plain:
       return multiply_avx512_plain(args);
+    case MatmulForm::bfloat_pairs:
+    case MatmulForm::bfloat_tiles:
+      return multiply_scalar(args);  // no matrix is packed so for this instruction set
   }
 }
 

@@ -57,14 +57,19 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, float
   unroll<8>([&](auto q) LAMBDA {
     constexpr int quad = decltype(q)::kValue;
     constexpr int part = Sizes::kParts == 2 ? quad / 4 : 0;
-    const Scales scales = load_scales<Format, part>(record + Sizes::kCodeBytes, group);
+    const std::byte* scales = record + Sizes::kCodeBytes;
+    const __m512 scale = load_scale<Format, part>(scales, group);
     const __m512i codes = load_codes<Format, quad>(record + group * Sizes::kGroupBytes);
     unroll<4>([&](auto c) LAMBDA {
       __m512i code = _mm512_and_si512(_mm512_srli_epi32(codes, 8 * c), _mm512_set1_epi32(255));
       if constexpr (Sizes::kOffset != 0)
         code = _mm512_sub_epi32(code, _mm512_set1_epi32(Sizes::kOffset));
-      __m512 weight = _mm512_mul_ps(scales.scale, _mm512_cvtepi32_ps(code));
-      if constexpr (Sizes::kMinimum) weight = _mm512_add_ps(weight, scales.minimum);
+      __m512 weight = times(scale, code);
+      if constexpr (Sizes::kMinimum) {
+        const __m512 minimum = load_minimum<Format, part>(scales, group);
+        weight =
+            Sizes::kSubtracts ? _mm512_sub_ps(weight, minimum) : _mm512_add_ps(weight, minimum);
+      }
       _mm512_storeu_ps(to + (4 * quad + c) * kRows, weight);
     });
   });

@@ -7,26 +7,37 @@
 namespace quire::cpu {
 namespace {
 
-constexpr int kTile = 6;        // tokens
+// Tokens. Halves of a group leave registers for fewer.
+template <class Format>
+constexpr int kTile = PackedSizes<Format>::kParts == 2 ? 5 : 6;
 constexpr int kStreamTile = 2;  // tokens of a tile of one panel
+
+// -offset * (sum of the part's codes), for each lane.
+template <class Format, int part>
+QUIRE_ALWAYS_INLINE inline __m512i load_start(const ActivationGroup& activations) {
+  __m512i start;
+  if constexpr (Format::kOffsetShift < 0) {
+    asm volatile("vpxord %0, %0, %0" : "=v"(start));  // a zero in a register would take one
+  } else {
+    start = _mm512_slli_epi32(
+        _mm512_set1_epi32(PackedSizes<Format>::kParts == 2 ? activations.minus_part[part]
+                                                           : activations.minus_total),
+        Format::kOffsetShift);
+  }
+  return start;
+}
 
 // Adds quads [first_quad, first_quad + 32 / parts / 4) of a group to the tile's sums.
 template <class Format, int part, int panels, int tokens>
-QUIRE_ALWAYS_INLINE inline void add_part(const Panels& records, int group,
+QUIRE_ALWAYS_INLINE inline void add_part(Panels& records, int group,
                                          const ActivationGroup* activations, std::int64_t stride,
                                          Sums<panels, tokens>& sums) {
   using Sizes = PackedSizes<Format>;
   constexpr int kQuads = 8 / Sizes::kParts;
   __m512i dots[panels][tokens];
   unroll<tokens>([&](auto t) LAMBDA {
-    __m512i start = _mm512_setzero_si512();
-    if constexpr (Format::kOffsetShift >= 0) {
-      const ActivationGroup& a = activations[t * stride];
-      const std::int32_t minus = Sizes::kParts == 2 ? a.minus_part[part] : a.minus_total;
-      start = _mm512_slli_epi32(_mm512_set1_epi32(minus),
-                                Format::kOffsetShift < 0 ? 0 : Format::kOffsetShift);
-    }
-    unroll<panels>([&](auto p) LAMBDA { dots[p][t] = start; });
+    unroll<panels>([&](auto p)
+                       LAMBDA { dots[p][t] = load_start<Format, part>(activations[t * stride]); });
   });
   unroll<kQuads>([&](auto q) LAMBDA {
     // Quads v and v + 4 share a vector of nibbles: one after the other, so that it need not be
@@ -35,6 +46,7 @@ QUIRE_ALWAYS_INLINE inline void add_part(const Panels& records, int group,
     constexpr int quad = kQuads == 8 ? i / 2 + i % 2 * 4 : i + part * kQuads;
     __m512i codes[panels];
     unroll<panels>([&](auto p) LAMBDA {
+      renew(records.at[p]);
       codes[p] = load_codes<Format, quad>(records.at[p] + group * Sizes::kGroupBytes);
     });
     unroll<tokens>([&](auto t) LAMBDA {
@@ -45,23 +57,38 @@ QUIRE_ALWAYS_INLINE inline void add_part(const Panels& records, int group,
           [&](auto p) LAMBDA { dots[p][t] = _mm512_dpbusd_epi32(dots[p][t], codes[p], others); });
     });
   });
+  __m512 scales[panels];
   unroll<panels>([&](auto p) LAMBDA {
-    const Scales scales = load_scales<Format, part>(records.at[p] + Sizes::kCodeBytes, group);
-    unroll<tokens>([&](auto t) LAMBDA {
-      const ActivationGroup& a = activations[t * stride];
-      const __m512 scale = _mm512_mul_ps(scales.scale, _mm512_set1_ps(a.scale));
+    renew(records.at[p]);
+    scales[p] = load_scale<Format, part>(records.at[p] + Sizes::kCodeBytes, group);
+  });
+  unroll<tokens>([&](auto t) LAMBDA {
+    const __m512 activation_scale = _mm512_set1_ps(activations[t * stride].scale);
+    unroll<panels>([&](auto p) LAMBDA {
+      const __m512 scale = _mm512_mul_ps(scales[p], activation_scale);
       sums[p][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[p][t]), scale, sums[p][t]);
-      if constexpr (Sizes::kMinimum) {
-        const float sum = Sizes::kParts == 2 ? a.part_sum[part] : a.sum;
-        sums[p][t] = _mm512_fmadd_ps(scales.minimum, _mm512_set1_ps(sum), sums[p][t]);
-      }
     });
   });
+  if constexpr (Sizes::kMinimum) {
+    __m512 minimums[panels];
+    unroll<panels>([&](auto p) LAMBDA {
+      renew(records.at[p]);
+      minimums[p] = load_minimum<Format, part>(records.at[p] + Sizes::kCodeBytes, group);
+    });
+    unroll<tokens>([&](auto t) LAMBDA {
+      const ActivationGroup& a = activations[t * stride];
+      const __m512 sum = _mm512_set1_ps(Sizes::kParts == 2 ? a.part_sum[part] : a.sum);
+      unroll<panels>([&](auto p) LAMBDA {
+        sums[p][t] = Sizes::kSubtracts ? _mm512_fnmadd_ps(minimums[p], sum, sums[p][t])
+                                       : _mm512_fmadd_ps(minimums[p], sum, sums[p][t]);
+      });
+    });
+  }
 }
 
 template <class Format>
 struct IntegerProduct {
-  static constexpr int kTokens = kTile;
+  static constexpr int kTokens = kTile<Format>;
   static constexpr int kStreamTokens = kStreamTile;
 
   template <int panels, int tokens>

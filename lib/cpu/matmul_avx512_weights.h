@@ -18,27 +18,37 @@ QUIRE_ALWAYS_INLINE inline __m512i load_table(const std::uint8_t* table) {
   return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
 }
 
+// Bits moved up by so many places, or down.
+template <int places>
+QUIRE_ALWAYS_INLINE inline __m512i shifted(__m512i bits) {
+  if constexpr (places == 0) return bits;
+  return places >= 0 ? _mm512_slli_epi16(bits, places >= 0 ? places : 0)
+                     : _mm512_srli_epi16(bits, places >= 0 ? 0 : -places);
+}
+
+// codes | (bits & mask)
+QUIRE_ALWAYS_INLINE inline __m512i with_bits(__m512i codes, __m512i bits, char mask) {
+  return _mm512_ternarylogic_epi32(codes, bits, _mm512_set1_epi8(mask), 0xf8);
+}
+
 // The unsigned codes of one quad of columns: byte 4 r + c is row r, column 4 quad + c.
 template <class Format, int quad>
 QUIRE_ALWAYS_INLINE inline __m512i load_codes(const std::byte* group) {
   if constexpr (Format::kCodes == CodeForm::bytes) return load_bytes(group + kVectorBytes * quad);
+  if constexpr (Format::kCodes == CodeForm::pairs || Format::kCodes == CodeForm::pairs_1) {
+    const __m512i four = load_bytes(group + kVectorBytes * (quad / 4));
+    const __m512i codes = _mm512_and_si512(shifted<-2 * (quad % 4)>(four), _mm512_set1_epi8(3));
+    if constexpr (Format::kCodes == CodeForm::pairs) return codes;
+    return with_bits(codes, shifted<2 - quad>(load_bytes(group + kVectorBytes * 2)), 4);
+  }
   const __m512i pairs = load_bytes(group + kVectorBytes * (quad % 4));
   const __m512i low_bits = _mm512_set1_epi8(15);
-  const __m512i codes = quad < 4 ? _mm512_and_si512(pairs, low_bits)
-                                 : _mm512_and_si512(_mm512_srli_epi16(pairs, 4), low_bits);
-  if constexpr (Format::kCodes == CodeForm::nibbles_1) {
-    const __m512i bits = load_bytes(group + kVectorBytes * 4);
-    const __m512i moved = quad <= 4 ? _mm512_slli_epi16(bits, 4 - (quad <= 4 ? quad : 4))
-                                    : _mm512_srli_epi16(bits, quad <= 4 ? 0 : quad - 4);
-    // codes | (moved & 16)
-    return _mm512_ternarylogic_epi32(codes, moved, _mm512_set1_epi8(16), 0xf8);
-  }
+  const __m512i codes = _mm512_and_si512(shifted<quad / 4 * -4>(pairs), low_bits);
+  if constexpr (Format::kCodes == CodeForm::nibbles_1)
+    return with_bits(codes, shifted<4 - quad>(load_bytes(group + kVectorBytes * 4)), 16);
   if constexpr (Format::kCodes == CodeForm::nibbles_2) {
     const __m512i bits = load_bytes(group + kVectorBytes * (4 + quad / 4));
-    constexpr int place = 2 * (quad % 4);
-    const __m512i moved = place <= 4 ? _mm512_slli_epi16(bits, place <= 4 ? 4 - place : 0)
-                                     : _mm512_srli_epi16(bits, place <= 4 ? 0 : place - 4);
-    return _mm512_ternarylogic_epi32(codes, moved, _mm512_set1_epi8(48), 0xf8);
+    return with_bits(codes, shifted<4 - 2 * (quad % 4)>(bits), 48);
   }
   if constexpr (Format::kTable == CodeTable::iq4)
     return _mm512_shuffle_epi8(load_table(kIq4Codes), codes);
@@ -60,47 +70,46 @@ QUIRE_ALWAYS_INLINE inline __m128i load_factors(const std::byte* from) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
 }
 
-struct Scales {
-  __m512 scale;
-  __m512 minimum;  // to be added; only of types that have minimums
-};
-
-QUIRE_ALWAYS_INLINE inline __m512 negated(__m512 x) {
-  return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
+QUIRE_ALWAYS_INLINE inline __m512 times(__m512 scale, __m512i factor) {
+  return _mm512_mul_ps(scale, _mm512_cvtepi32_ps(factor));
 }
 
 // Scales of the 16 rows for one part of a group.
 template <class Format, int part>
-QUIRE_ALWAYS_INLINE inline Scales load_scales(const std::byte* scales, int group) {
-  if constexpr (Format::kScales == ScaleForm::half) {
-    return {load_halves(scales + 32 * group), _mm512_setzero_ps()};
+QUIRE_ALWAYS_INLINE inline __m512 load_scale(const std::byte* scales, int group) {
+  const std::byte* factors = scales + 64;
+  if constexpr (Format::kScales == ScaleForm::half || Format::kScales == ScaleForm::half_min) {
+    return load_halves(scales + 32 * group);
   } else if constexpr (Format::kScales == ScaleForm::bfloat) {
-    return {load_bfloats(scales + 32 * group), _mm512_setzero_ps()};
-  } else if constexpr (Format::kScales == ScaleForm::half_min) {
-    return {load_halves(scales + 32 * group), load_halves(scales + 64 + 32 * group)};
+    return load_bfloats(scales + 32 * group);
+  } else if constexpr (Format::kScales == ScaleForm::super) {
+    return times(load_halves(scales), _mm512_cvtepi8_epi32(load_factors(factors + 16 * group)));
+  } else if constexpr (Format::kScales == ScaleForm::super_min) {
+    return times(load_halves(scales), _mm512_cvtepu8_epi32(load_factors(factors + 16 * group)));
   } else {
-    const __m512 scale = load_halves(scales);
-    const std::byte* factors = scales + 64;
-    if constexpr (Format::kScales == ScaleForm::super) {
-      const __m512i factor = _mm512_cvtepi8_epi32(load_factors(factors + 16 * group));
-      return {_mm512_mul_ps(scale, _mm512_cvtepi32_ps(factor)), _mm512_setzero_ps()};
-    } else if constexpr (Format::kScales == ScaleForm::super_16) {
-      const __m512i factor = _mm512_cvtepi8_epi32(load_factors(factors + 16 * (2 * group + part)));
-      return {_mm512_mul_ps(scale, _mm512_cvtepi32_ps(factor)), _mm512_setzero_ps()};
+    const __m128i factor = load_factors(factors + 16 * (2 * group + part));
+    if constexpr (Format::kScales == ScaleForm::super_16) {
+      return times(load_halves(scales), _mm512_cvtepi8_epi32(factor));
     } else {
-      const __m512 minimum = negated(load_halves(scales + 32));
-      __m512i factor, minimum_factor;
-      if constexpr (Format::kScales == ScaleForm::super_min) {
-        factor = _mm512_cvtepu8_epi32(load_factors(factors + 16 * group));
-        minimum_factor = _mm512_cvtepu8_epi32(load_factors(factors + 128 + 16 * group));
-      } else {
-        const __m512i both = _mm512_cvtepu8_epi32(load_factors(factors + 16 * (2 * group + part)));
-        factor = _mm512_and_si512(both, _mm512_set1_epi32(15));
-        minimum_factor = _mm512_srli_epi32(both, 4);
-      }
-      return {_mm512_mul_ps(scale, _mm512_cvtepi32_ps(factor)),
-              _mm512_mul_ps(minimum, _mm512_cvtepi32_ps(minimum_factor))};
+      const __m128i low = _mm_and_si128(factor, _mm_set1_epi8(15));
+      return times(load_halves(scales), _mm512_cvtepu8_epi32(low));
     }
+  }
+}
+
+// Minimums of a type that has them: to be added, or subtracted (kSubtracts).
+template <class Format, int part>
+QUIRE_ALWAYS_INLINE inline __m512 load_minimum(const std::byte* scales, int group) {
+  const std::byte* factors = scales + 64;
+  if constexpr (Format::kScales == ScaleForm::half_min) {
+    return load_halves(scales + 64 + 32 * group);
+  } else if constexpr (Format::kScales == ScaleForm::super_min) {
+    return times(load_halves(scales + 32),
+                 _mm512_cvtepu8_epi32(load_factors(factors + 128 + 16 * group)));
+  } else {
+    const __m128i factor = _mm_srli_epi16(load_factors(factors + 16 * (2 * group + part)), 4);
+    const __m128i high = _mm_and_si128(factor, _mm_set1_epi8(15));
+    return times(load_halves(scales + 32), _mm512_cvtepu8_epi32(high));
   }
 }
 

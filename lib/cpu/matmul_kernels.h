@@ -25,10 +25,16 @@ struct alignas(64) ActivationGroup {
 constexpr float kSmallestActivation = 1e-30f;  // 127 over anything smaller might overflow
 
 enum class MatmulForm {
-  integer,
-  expanded,
-  plain
-};  // 8-bit activations; float32 ones, quantised and plain weights
+  integer,   // quantised weights, 8-bit activations
+  expanded,  // quantised weights, float32 activations
+  plain,     // F32, F16 and BF16 weights, float32 activations
+  // BF16 weights and activations; numbers below the normal ones count as 0. Pairs: for each pair of
+  // columns sum = fma(w[1], x[1], sum), then sum = fma(w[0], x[0], sum), as vdpbf16ps does. Tiles:
+  // for 32 columns the fma chains of the even and of the odd ones, and sum += even + odd, as
+  // tdpbf16ps does.
+  bfloat_pairs,
+  bfloat_tiles,
+};
 
 // output[t * output_stride + r] = sum over the columns for rows of panels [first_panel, last_panel)
 // and tokens [0, tokens).
@@ -47,6 +53,8 @@ struct MatmulArgs {
   std::int64_t group_stride = 0;
   const float* values = nullptr;  // [tokens][value_stride], the same
   std::int64_t value_stride = 0;
+  const std::uint16_t* bfloats = nullptr;  // [tokens][bfloat_stride], the same
+  std::int64_t bfloat_stride = 0;
   const float* bias = nullptr;  // [rows], or null
   bool resume = false;          // sums go on from what `output` holds
   float* output = nullptr;
@@ -56,13 +64,19 @@ struct MatmulArgs {
 // Quantises `columns` activations into ceil(columns / 32) groups and zeroes the groups up to
 // `groups`.
 using QuantiseRow = void (*)(const float* values, int columns, ActivationGroup* to, int groups);
+// Rounds `columns` activations to bfloat16 and zeroes those up to `padded`, a multiple of 32.
+using RoundRow = void (*)(const float* values, int columns, std::uint16_t* to, int padded);
 using Multiply = void (*)(const MatmulArgs& args);
 
 void quantise_row_scalar(const float* values, int columns, ActivationGroup* to, int groups);
 void quantise_row_avx2(const float* values, int columns, ActivationGroup* to, int groups);
 void quantise_row_avx512(const float* values, int columns, ActivationGroup* to, int groups);
+void round_row_avx512_bf16(const float* values, int columns, std::uint16_t* to, int padded);
 void multiply_scalar(const MatmulArgs& args);
 void multiply_avx2(const MatmulArgs& args);
+void multiply_avx_vnni(const MatmulArgs& args);
 void multiply_avx512(const MatmulArgs& args);
+void multiply_avx512_bf16(const MatmulArgs& args);
+void multiply_amx(const MatmulArgs& args);
 
 }  // namespace quire::cpu

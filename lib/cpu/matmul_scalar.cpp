@@ -7,6 +7,7 @@
 
 #include "cpu/matmul.h"
 #include "cpu/matmul_kernels.h"
+#include "cpu/matmul_scalar_bfloat.h"
 #include "cpu/pack_expand.h"
 #include "tensor/blocks.h"
 
@@ -126,6 +127,12 @@ void multiply_scalar(const MatmulArgs& args) {
           break;
         case MatmulForm::plain:
           add_plain(args, panel, first, tokens, sums);
+          break;
+        case MatmulForm::bfloat_pairs:
+        case MatmulForm::bfloat_tiles:
+          for (int t = 0; t < tokens; ++t) {
+            add_bfloat_scalar(args, panel, first + t, sums.value[t]);
+          }
           break;
       }
       for (int t = 0; t < tokens; ++t) {

@@ -26,4 +26,11 @@ QUIRE_ALWAYS_INLINE inline void unroll(Body&& body) {
   unroll_sequence(body, std::make_integer_sequence<int, count>());
 }
 
+// The compiler takes the pointer for another one from here on: what is read through it is read at
+// its place, not earlier and kept in a register that the sums need.
+template <class T>
+QUIRE_ALWAYS_INLINE inline void renew(T*& pointer) {
+  asm volatile("" : "+r"(pointer));
+}
+
 }  // namespace quire::cpu

@@ -9,11 +9,9 @@
 namespace quire::cpu {
 namespace {
 
-constexpr Isa kWorstToBest[] = {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_bf16};
-
 std::string available_names() {
   std::string names = "cpu";
-  for (Isa isa : kWorstToBest) {
+  for (Isa isa : kIsas) {
     if (supports(isa)) names += ", cpu:" + std::string(isa_name(isa));
   }
   return names;
@@ -21,7 +19,7 @@ std::string available_names() {
 
 Result<Isa> choose(const std::string& name) {
   if (name == "cpu") return best_isa();
-  for (Isa isa : kWorstToBest) {
+  for (Isa isa : kIsas) {
     if (name != "cpu:" + std::string(isa_name(isa))) continue;
     if (supports(isa)) return isa;
     return error(StatusCode::unsupported,

@@ -24,6 +24,21 @@ void store_u32(std::uint8_t* to, std::uint32_t value) {
   std::memcpy(to, &value, sizeof value);
 }
 
+// Writes `count` bits of each of a row's 32 codes, from bit `first`: 8 / count quads to a vector,
+// the first of them lowest.
+template <int count>
+void interleave_bits(const std::uint8_t* codes, int first, std::uint8_t* to) {
+  constexpr int kQuads = 8 / count;
+  constexpr std::uint32_t kMask = 0x01010101u * ((1u << count) - 1);
+  for (int v = 0; v < count; ++v) {
+    std::uint32_t bits = 0;
+    for (int quad = 0; quad < kQuads; ++quad) {
+      bits |= (load_u32(codes + 4 * (kQuads * v + quad)) >> first & kMask) << (count * quad);
+    }
+    store_u32(to + kVectorBytes * v, bits);
+  }
+}
+
 // Writes one row's 32 codes into its four bytes of each vector of the group.
 template <CodeForm form>
 void interleave_codes(const std::uint8_t* codes, std::uint8_t* to) {
@@ -33,27 +48,18 @@ void interleave_codes(const std::uint8_t* codes, std::uint8_t* to) {
     }
     return;
   }
+  if constexpr (form == CodeForm::pairs || form == CodeForm::pairs_1) {
+    interleave_bits<2>(codes, 0, to);
+    if constexpr (form == CodeForm::pairs_1) interleave_bits<1>(codes, 2, to + kVectorBytes * 2);
+    return;
+  }
   for (int v = 0; v < 4; ++v) {
     const std::uint32_t low = load_u32(codes + 4 * v) & 0x0f0f0f0fu;
     const std::uint32_t high = load_u32(codes + 16 + 4 * v) & 0x0f0f0f0fu;
     store_u32(to + kVectorBytes * v, low | high << 4);
   }
-  if constexpr (form == CodeForm::nibbles_1) {
-    std::uint32_t bits = 0;
-    for (int quad = 0; quad < 8; ++quad) {
-      bits |= (load_u32(codes + 4 * quad) >> 4 & 0x01010101u) << quad;
-    }
-    store_u32(to + kVectorBytes * 4, bits);
-  }
-  if constexpr (form == CodeForm::nibbles_2) {
-    for (int half = 0; half < 2; ++half) {
-      std::uint32_t bits = 0;
-      for (int quad = 0; quad < 4; ++quad) {
-        bits |= (load_u32(codes + 16 * half + 4 * quad) >> 4 & 0x03030303u) << (2 * quad);
-      }
-      store_u32(to + kVectorBytes * (4 + half), bits);
-    }
-  }
+  if constexpr (form == CodeForm::nibbles_1) interleave_bits<1>(codes, 4, to + kVectorBytes * 4);
+  if constexpr (form == CodeForm::nibbles_2) interleave_bits<2>(codes, 4, to + kVectorBytes * 4);
 }
 
 void store_u16(std::uint8_t* to, int index, std::uint16_t value) {
@@ -110,6 +116,15 @@ void pack_quantised_panel(const PanelRows& rows, std::int64_t columns, std::byte
   }
 }
 
+bool in_pairs(MatmulForm form) {
+  return form == MatmulForm::bfloat_pairs || form == MatmulForm::bfloat_tiles;
+}
+
+// Byte offset of an element in a panel of pairs.
+std::size_t pair_offset(int row, std::int64_t column) {
+  return 2 * static_cast<std::size_t>((column / 2 * kPanelRows + row) * 2 + column % 2);
+}
+
 template <class Element>
 void pack_plain_panel(const PanelRows& rows, std::int64_t columns, std::byte* to) {
   for (int row = 0; row < kPanelRows; ++row) {
@@ -117,6 +132,17 @@ void pack_plain_panel(const PanelRows& rows, std::int64_t columns, std::byte* to
       Element value = 0;
       if (rows[row]) std::memcpy(&value, rows[row] + column * sizeof(Element), sizeof value);
       std::memcpy(to + (column * kPanelRows + row) * sizeof(Element), &value, sizeof value);
+    }
+  }
+}
+
+void pack_pairs_panel(const PanelRows& rows, std::int64_t columns, std::byte* to) {
+  const std::int64_t padded = round_up<std::int64_t>(columns, kGroup);
+  for (int row = 0; row < kPanelRows; ++row) {
+    for (std::int64_t column = 0; column < padded; ++column) {
+      std::uint16_t value = 0;
+      if (rows[row] && column < columns) std::memcpy(&value, rows[row] + 2 * column, 2);
+      std::memcpy(to + pair_offset(row, column), &value, 2);
     }
   }
 }
@@ -161,9 +187,15 @@ Status check_stored(const TensorView& stored, const PackSpec& spec) {
   return {};
 }
 
-MatmulForm form_of(DType type, Compute compute) {
-  if (!is_quantised(type)) return MatmulForm::plain;
-  return compute == Compute::f32 ? MatmulForm::expanded : MatmulForm::integer;
+MatmulForm form_of(DType type, Compute compute, Isa isa) {
+  if (is_quantised(type)) {
+    return compute == Compute::f32 ? MatmulForm::expanded : MatmulForm::integer;
+  }
+  if (type == DType::bf16 && compute == Compute::automatic) {
+    if (isa == Isa::avx512_bf16) return MatmulForm::bfloat_pairs;
+    if (isa == Isa::amx) return MatmulForm::bfloat_tiles;
+  }
+  return MatmulForm::plain;
 }
 
 // Panels taken at once, about 256 KiB.
@@ -179,7 +211,7 @@ void pack_all(Matrix& matrix, ThreadPool& pool) {
   auto body = [&](int, int) {
     for (std::int64_t first = next.fetch_add(step); first < panels; first = next.fetch_add(step)) {
       for (std::int64_t panel = first; panel < std::min(panels, first + step); ++panel) {
-        pack_panel(matrix.source(), panel, 0, matrix.columns(),
+        pack_panel(matrix.source(), matrix.form(), panel, 0, matrix.columns(),
                    matrix.panels() + static_cast<std::size_t>(panel) * matrix.panel_bytes());
       }
     }
@@ -189,7 +221,8 @@ void pack_all(Matrix& matrix, ThreadPool& pool) {
 
 }  // namespace
 
-std::size_t panel_bytes(DType type, std::int64_t columns) {
+std::size_t panel_bytes(DType type, MatmulForm form, std::int64_t columns) {
+  if (in_pairs(form)) columns = round_up<std::int64_t>(columns, kGroup);
   if (!is_quantised(type)) {
     return static_cast<std::size_t>(columns) * kPanelRows *
            static_cast<std::size_t>(info(type).block_bytes);
@@ -199,8 +232,8 @@ std::size_t panel_bytes(DType type, std::int64_t columns) {
          static_cast<std::size_t>(shape.bytes);
 }
 
-void pack_panel(const Matrix::Source& source, std::int64_t panel, std::int64_t first_column,
-                std::int64_t columns, std::byte* to) {
+void pack_panel(const Matrix::Source& source, MatmulForm form, std::int64_t panel,
+                std::int64_t first_column, std::int64_t columns, std::byte* to) {
   const TensorView& view = source.view;
   const std::size_t row_size = view.row_size();
   const DTypeInfo& type = info(view.type);
@@ -216,7 +249,9 @@ void pack_panel(const Matrix::Source& source, std::int64_t panel, std::int64_t f
   const bool quantised = visit_packed_format(
       view.type, [&]<class Format>() { pack_quantised_panel<Format>(rows, columns, to); });
   if (quantised) return;
-  if (view.type == DType::f32) {
+  if (in_pairs(form)) {
+    pack_pairs_panel(rows, columns, to);
+  } else if (view.type == DType::f32) {
     pack_plain_panel<std::uint32_t>(rows, columns, to);
   } else {
     pack_plain_panel<std::uint16_t>(rows, columns, to);
@@ -224,10 +259,11 @@ void pack_panel(const Matrix::Source& source, std::int64_t panel, std::int64_t f
 }
 
 Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, const PackSpec& spec,
-                                                  Compute compute, bool in_place, Isa,
+                                                  Compute compute, bool in_place, Isa isa,
                                                   ThreadPool& pool, PackArena* arena) {
   if (Status status = check_stored(stored, spec); !status.ok()) return status;
-  const std::size_t one = panel_bytes(stored.type, stored.columns());
+  const MatmulForm form = form_of(stored.type, compute, isa);
+  const std::size_t one = panel_bytes(stored.type, form, stored.columns());
   const std::optional<std::size_t> bytes =
       (CheckedSize(one) *
        CheckedSize(static_cast<std::uint64_t>(ceil_div<std::int64_t>(stored.rows(), kPanelRows))))
@@ -246,17 +282,17 @@ Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, cons
                      *bytes);
       }
     }
-    auto matrix = std::make_unique<Matrix>(Matrix::Source{stored, spec.unpermute_heads},
-                                           form_of(stored.type, compute), one, std::move(buffer));
+    auto matrix = std::make_unique<Matrix>(Matrix::Source{stored, spec.unpermute_heads}, form, one,
+                                           std::move(buffer));
     if (!in_place) pack_all(*matrix, pool);
     return std::unique_ptr<PackedMatrix>(std::move(matrix));
   });
 }
 
 std::size_t packed_matrix_bytes(DType type, std::int64_t rows, std::int64_t columns,
-                                const PackSpec&, Compute, bool in_place, Isa) {
+                                const PackSpec&, Compute compute, bool in_place, Isa isa) {
   if (in_place || rows <= 0 || columns <= 0) return 0;
-  return (CheckedSize(panel_bytes(type, columns)) *
+  return (CheckedSize(panel_bytes(type, form_of(type, compute, isa), columns)) *
           CheckedSize(static_cast<std::uint64_t>(ceil_div<std::int64_t>(rows, kPanelRows))))
       .get()
       .value_or(SIZE_MAX);
@@ -280,8 +316,10 @@ void gather_row(const PackedMatrix& packed, std::int64_t row, float* to) {
   if (!is_quantised(type)) {
     const std::size_t size = static_cast<std::size_t>(info(type).block_bytes);
     for (std::int64_t column = 0; column < columns; ++column) {
-      dequantise(type, panel + static_cast<std::size_t>(column * kPanelRows + lane) * size, 1,
-                 to + column);
+      const std::size_t at = in_pairs(matrix.form())
+                                 ? pair_offset(lane, column)
+                                 : static_cast<std::size_t>(column * kPanelRows + lane) * size;
+      dequantise(type, panel + at, 1, to + column);
     }
     return;
   }

@@ -11,7 +11,8 @@
 namespace quire::cpu {
 
 // A weight matrix as this backend multiplies it: panels of 16 rows (see packed_format.h; those of
-// F32, F16 and BF16 are [columns][16] elements), or the stored rows where they are.
+// F32, F16 and BF16 are [columns][16] elements, with bfloat16 activations [columns / 2][16][2],
+// padded to 32 columns), or the stored rows where they are.
 class Matrix final : public PackedMatrix {
  public:
   // Which stored row is row r: see PackSpec::unpermute_heads.
@@ -46,11 +47,11 @@ class Matrix final : public PackedMatrix {
 };
 
 // Bytes of one panel over `columns` columns.
-std::size_t panel_bytes(DType type, std::int64_t columns);
+std::size_t panel_bytes(DType type, MatmulForm form, std::int64_t columns);
 
 // Packs columns [first_column, first_column + columns) of one panel; first_column is a multiple of
 // the type's packed record.
-void pack_panel(const Matrix::Source& source, std::int64_t panel, std::int64_t first_column,
-                std::int64_t columns, std::byte* to);
+void pack_panel(const Matrix::Source& source, MatmulForm form, std::int64_t panel,
+                std::int64_t first_column, std::int64_t columns, std::byte* to);
 
 }  // namespace quire::cpu

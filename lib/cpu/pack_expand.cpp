@@ -26,6 +26,13 @@ int code_at(const Byte* group, int row, int column) {
   const int quad = column / 4;
   const int lane = 4 * row + column % 4;
   if constexpr (form == CodeForm::bytes) return group[kVectorBytes * quad + lane];
+  if constexpr (form == CodeForm::pairs || form == CodeForm::pairs_1) {
+    int code = group[kVectorBytes * (quad / 4) + lane] >> (2 * (quad % 4)) & 3;
+    if constexpr (form == CodeForm::pairs_1) {
+      code |= (group[kVectorBytes * 2 + lane] >> quad & 1) << 2;
+    }
+    return code;
+  }
   int code = group[kVectorBytes * (quad % 4) + lane] >> (quad < 4 ? 0 : 4) & 15;
   if constexpr (form == CodeForm::nibbles_1) {
     code |= (group[kVectorBytes * 4 + lane] >> quad & 1) << 4;

@@ -19,7 +19,9 @@ namespace quire::cpu {
 //   nibbles_1  and then 1 vector whose bit q is bit 4 of quad q
 //   nibbles_2  and then 2 vectors, for quads 0-3 and 4-7, with bits 4 and 5 of quad q at 2 (q % 4)
 //   bytes      8 vectors, one for each quad
-enum class CodeForm { nibbles, nibbles_1, nibbles_2, bytes };
+//   pairs      2 vectors, for quads 0-3 and 4-7, with quad q at bit 2 (q % 4)
+//   pairs_1    and then 1 vector whose bit q is bit 2 of quad q
+enum class CodeForm { nibbles, nibbles_1, nibbles_2, bytes, pairs, pairs_1 };
 
 // Scales of a record; [16] runs over the rows of the panel.
 //   half          [2][16] binary16 scales of the groups
@@ -62,8 +64,8 @@ QUIRE_PACKED_FORMAT(q4_1, nibbles, half_min, none, -1, 15);
 QUIRE_PACKED_FORMAT(q5_0, nibbles_1, half, none, 4, 31);
 QUIRE_PACKED_FORMAT(q5_1, nibbles_1, half_min, none, -1, 31);
 QUIRE_PACKED_FORMAT(q8_0, bytes, half, none, 7, 255);
-QUIRE_PACKED_FORMAT(q2_k, nibbles, super_16_min, none, -1, 3);
-QUIRE_PACKED_FORMAT(q3_k, nibbles, super_16, none, 2, 7);
+QUIRE_PACKED_FORMAT(q2_k, pairs, super_16_min, none, -1, 3);
+QUIRE_PACKED_FORMAT(q3_k, pairs_1, super_16, none, 2, 7);
 QUIRE_PACKED_FORMAT(q4_k, nibbles, super_min, none, -1, 15);
 QUIRE_PACKED_FORMAT(q5_k, nibbles_1, super_min, none, -1, 31);
 QUIRE_PACKED_FORMAT(q6_k, nibbles_2, super_16, none, 5, 63);
@@ -72,9 +74,12 @@ QUIRE_PACKED_FORMAT(iq4_xs, nibbles, super, iq4, 7, 241);
 QUIRE_PACKED_FORMAT(mxfp4, nibbles, bfloat, mxfp4, 4, 28);
 #undef QUIRE_PACKED_FORMAT
 
-// Unsigned codes of the table types: the value plus 128 (iq4), or twice the value plus 16 (mxfp4).
+// Unsigned codes of the table types: the value plus 128 (iq4; and the values themselves), or twice
+// the value plus 16 (mxfp4).
 constexpr std::uint8_t kIq4Codes[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                         129, 141, 153, 166, 181, 197, 217, 241};
+constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                        1,    13,   25,  38,  53,  69,  89,  113};
 constexpr std::uint8_t kMxfp4Codes[16] = {16, 17, 18, 19, 20, 22, 24, 28,
                                           16, 15, 14, 13, 12, 10, 8,  4};
 
@@ -88,6 +93,10 @@ constexpr int vectors_of_group(CodeForm form) {
       return 6;
     case CodeForm::bytes:
       return 8;
+    case CodeForm::pairs:
+      return 2;
+    case CodeForm::pairs_1:
+      return 3;
   }
   return 0;
 }
@@ -130,6 +139,8 @@ struct PackedSizes {
   static constexpr bool kMinimum = Format::kScales == ScaleForm::half_min ||
                                    Format::kScales == ScaleForm::super_min ||
                                    Format::kScales == ScaleForm::super_16_min;
+  // The minimum is subtracted, not added.
+  static constexpr bool kSubtracts = kMinimum && Format::kScales != ScaleForm::half_min;
   static constexpr int kOffset = Format::kOffsetShift < 0 ? 0 : 1 << Format::kOffsetShift;
 };
 

@@ -10,16 +10,18 @@ const RowKernels& row_kernels(Isa isa) {
     case Isa::scalar:
       return kScalarRowKernels;
     case Isa::avx2:
+    case Isa::avx_vnni:
       return kAvx2RowKernels;
     case Isa::avx512:
     case Isa::avx512_bf16:
+    case Isa::amx:
       return kAvx512RowKernels;
   }
   return kScalarRowKernels;
 }
 
 const PairKernels* pair_kernels(Isa isa) {
-  return isa == Isa::avx512_bf16 ? &kAvx512Bf16PairKernels : nullptr;
+  return isa == Isa::avx512_bf16 || isa == Isa::amx ? &kAvx512Bf16PairKernels : nullptr;
 }
 
 }  // namespace quire::cpu

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,11 +44,17 @@ struct AcceptedRequest {
   std::vector<TokenLogprob> prompt_results;  // [prompt]
   bool prompt_delivered = false;
 
+  // Each choice's last event: its memory is taken when the request is accepted, so that every
+  // answer can end when there is none left.
+  std::list<TokenEvent> last_events;
+
   // Seconds on the engine's clock; unset until they come.
   double submitted = 0;
   std::optional<double> first_pass, first_token;
   int generated = 0;
-  int failures = 0;  // passes that failed under it
+  int failures = 0;               // passes that failed under it, one after the other
+  std::uint64_t failed_pass = 0;  // the last of them that was counted
+  bool cancelled = false;         // kept only while a pass in flight reads it
 
   bool finished() const {
     for (const Choice& choice : choices) {

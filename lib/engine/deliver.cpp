@@ -47,12 +47,14 @@ RequestReport Engine::Impl::report_of(const AcceptedRequest& request) const {
 
 // The last event of a choice; the report comes with that of the request's last choice.
 void Engine::Impl::finish_choice(AcceptedRequest& request, int choice, FinishReason reason,
-                                 TokenEvent event) {
+                                 TokenEvent event) noexcept {
   request.choices[static_cast<std::size_t>(choice)].finished = true;
   event.finished = true;
   event.finish_reason = reason;
   if (request.finished()) event.report = report_of(request);
-  outbox.push_back(std::move(event));
+  const auto last = request.last_events.begin();
+  *last = std::move(event);
+  outbox.splice(outbox.end(), request.last_events, last);
 }
 
 // One chosen token: decides whether the answer ends, and makes its event.
@@ -126,15 +128,19 @@ void Engine::Impl::finish_without_tokens(AcceptedRequest& request) {
   }
 }
 
-void Engine::Impl::end_request_with_error(AcceptedRequest& request, const Status& why) {
+// Without memory for the whole of `why`, or for text that was held back, the events say less.
+void Engine::Impl::end_request_with_error(AcceptedRequest& request, const Status& why) noexcept {
   for (std::size_t i = 0; i < request.choices.size(); ++i) {
     if (request.choices[i].finished) continue;
     TokenEvent event;
     event.request = request.id;
     event.choice = static_cast<int>(i);
     event.seed = request.seed;
-    event.status = why;
-    event.text = request.choices[i].text.finish().text;
+    event.status = guarded("an error", [&] { return why; });
+    (void)guarded("the end of an answer", [&] {
+      event.text = request.choices[i].text.finish().text;
+      return Status();
+    });
     finish_choice(request, static_cast<int>(i), FinishReason::error, std::move(event));
   }
 }

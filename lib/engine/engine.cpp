@@ -68,8 +68,7 @@ std::vector<TokenEvent> Engine::events() {
 }
 
 bool Engine::has_work() const {
-  std::lock_guard lock(impl_->live_mutex);
-  return !impl_->live_ids.empty();
+  return !impl_->ids.empty();
 }
 
 Result<Generation> Engine::generate(Request request) {
@@ -94,11 +93,11 @@ Result<Generation> Engine::generate(Request request) {
     } ending{*impl_, *id};
 
     GenerationBuilder builder(n);
-    while (impl_->is_live(*id)) {
+    while (impl_->ids.contains(*id)) {
       auto report = step();  // a failed step plans the request again, or has ended it
       const bool lost = !report.ok() && report.status().code() == StatusCode::internal;
       for (TokenEvent& event : impl_->take_events(*id)) builder.add(std::move(event));
-      if (lost && impl_->is_live(*id)) return report.status();
+      if (lost && impl_->ids.contains(*id)) return report.status();
     }
     return builder.finish();
   });
@@ -127,7 +126,10 @@ EngineStats Engine::stats() const {
   stats.preemptions = impl.batcher->preemptions();
   stats.load_seconds = impl.load_seconds;
   stats.threads = impl.device->threads();
-  stats.device = impl.device->name();
+  (void)guarded("Engine::stats", [&] {
+    stats.device = impl.device->name();
+    return Status();
+  });
   return stats;
 }
 

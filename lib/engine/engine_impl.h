@@ -3,11 +3,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include <quire/engine.h>
@@ -17,6 +16,7 @@
 #include "device/device.h"
 #include "engine/accepted_request.h"
 #include "engine/cost_model.h"
+#include "engine/live_ids.h"
 #include "engine/memory_plan.h"
 #include "engine/tokenizer_impl.h"
 #include "format/model_files.h"
@@ -67,15 +67,13 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   // Shared with `submit` and `cancel` of other threads.
   RequestQueue<PendingRequest> queue;
   std::atomic<RequestId> next_id{1};
-  mutable std::mutex live_mutex;
-  std::unordered_set<RequestId> live_ids;  // accepted, and the last event not yet handed out
+  LiveIds ids;
 
   // Of the thread that steps.
   std::unordered_map<RequestId, std::unique_ptr<AcceptedRequest>> live;
-  std::vector<std::unique_ptr<AcceptedRequest>>
-      retired;  // cancelled, but a pass in flight reads them
   std::optional<PassInFlight> pass;
-  std::vector<TokenEvent> outbox;
+  std::uint64_t failed_passes = 0;
+  std::list<TokenEvent> outbox;
   CostModel costs;
 
   explicit Impl(const EngineOptions& o) : options(o), queue(o.scheduling.max_queued) {}
@@ -86,8 +84,6 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   void log(LogLevel level, const std::string& message) const {
     if (options.log) options.log(level, message);
   }
-  bool is_live(RequestId id) const;
-
   // open.cpp
   static Result<std::unique_ptr<Impl>> open(const ModelSource& source,
                                             const EngineOptions& options);
@@ -106,18 +102,24 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   Result<std::unique_ptr<AcceptedRequest>> make_live(const Request& request,
                                                      std::vector<std::int32_t> prompt);
   // step.cpp
-  void take_in();
-  void forget(RequestId id);
+  void take_in() noexcept;
+  void start(PendingRequest pending) noexcept;
+  void forget(RequestId id) noexcept;
+  AcceptedRequest* find(RequestId id);
   bool begin_pass(const StepLimits& limits);
   Status run_pass(const StepLimits& limits, double started, bool& cut);
   Status advance(const StepLimits& limits, double started, StepReport& report, bool& idle);
   void commit_pass(StepReport & report);
-  Status fail_pass(const Status& why);
+  void accept_results(std::vector<DrawResult> & results, std::vector<DrawOutcome> & outcomes);
+  void end_pass() noexcept;
+  void fail_pass(const Status& why) noexcept;
+  void fail_request(AcceptedRequest & request, const Status& why) noexcept;
   // deliver.cpp
   DrawOutcome accept_draw(AcceptedRequest & request, int choice, DrawResult& result);
   void accept_prompt_result(AcceptedRequest & request, int position, DrawResult& result);
-  void finish_choice(AcceptedRequest & request, int choice, FinishReason reason, TokenEvent event);
-  void end_request_with_error(AcceptedRequest & request, const Status& why);
+  void finish_choice(AcceptedRequest & request, int choice, FinishReason reason,
+                     TokenEvent event) noexcept;
+  void end_request_with_error(AcceptedRequest & request, const Status& why) noexcept;
   void finish_without_tokens(AcceptedRequest & request);
   RequestReport report_of(const AcceptedRequest& request) const;
 };

@@ -1,32 +1,49 @@
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 #include "engine/engine_impl.h"
 
 namespace quire {
 
-// Moves what other threads left in the queue to this one: new requests, then cancellations.
-void Engine::Impl::take_in() {
-  auto drained = queue.drain();
-  for (auto& [id, pending] : drained.requests) {
-    const double submitted = pending.live->submitted;
-    live.emplace(id, std::move(pending.live));
-    batcher->add(std::move(pending.batch), submitted);
-  }
-  for (RequestId id : drained.cancelled) {
+// Moves what other threads left to this one: new requests, then cancellations.
+void Engine::Impl::take_in() noexcept {
+  for (auto& entry : queue.drain()) start(std::move(entry.payload));
+  for (RequestId id : ids.take_cancelled()) {
     batcher->cancel(id);
     forget(id);
   }
   queue.set_waiting(batcher->waiting());
 }
 
+// A request for which there is no memory ends here, as it had its place in the queue.
+void Engine::Impl::start(PendingRequest pending) noexcept {
+  const RequestId id = pending.live->id;
+  if (!ids.contains(id)) return;
+  const Status status = guarded("taking in a request", [&] {
+    live.emplace(id, nullptr);
+    batcher->add(std::move(pending.batch), pending.live->submitted);
+    return Status();
+  });
+  if (status.ok()) {
+    live.find(id)->second = std::move(pending.live);
+  } else {
+    end_request_with_error(*pending.live, status);
+    live.erase(id);
+  }
+}
+
 // Drops a request; one that a pass in flight reads is kept until that pass has ended.
-void Engine::Impl::forget(RequestId id) {
+void Engine::Impl::forget(RequestId id) noexcept {
   auto found = live.find(id);
   if (found == live.end()) return;
-  if (pass) retired.push_back(std::move(found->second));
-  live.erase(found);
+  found->second->cancelled = true;
+  if (!pass) live.erase(found);
+}
+
+// Null for a request that was cancelled or has been dropped.
+AcceptedRequest* Engine::Impl::find(RequestId id) {
+  const auto found = live.find(id);
+  return found == live.end() || found->second->cancelled ? nullptr : found->second.get();
 }
 
 // Plans the next pass and gives it to the decoder; false if there is nothing to compute.
@@ -40,14 +57,17 @@ bool Engine::Impl::begin_pass(const StepLimits& limits) {
     const int cap = batcher->running() + plan_limits.max_chunk;
     plan_limits.max_tokens = limits.tokens > 0 ? std::min(limits.tokens, cap) : cap;
   }
-  PassInFlight next;
+  PassInFlight& next = pass.emplace();  // whatever fails from here on, `fail_pass` undoes
   next.plan = batcher->plan(plan_limits, now());
-  if (next.plan.empty()) return false;
+  if (next.plan.empty()) {
+    pass.reset();
+    return false;
+  }
 
   const double started = now();
   for (const PlanSlice& slice : next.plan.slices) {
-    auto found = live.find(slice.request);
-    if (found != live.end() && !found->second->first_pass) found->second->first_pass = started;
+    AcceptedRequest* request = find(slice.request);
+    if (request && !request->first_pass) request->first_pass = started;
   }
 
   // Draws in order of their rows: answers' tokens, and log-probabilities of prompt tokens.
@@ -80,8 +100,7 @@ bool Engine::Impl::begin_pass(const StepLimits& limits) {
     draws.push_back(entry.draw);
     next.purposes.push_back(entry.purpose);
   }
-  pass.emplace(std::move(next));
-  pass->begin_status = decoder->begin(pass->plan, std::move(draws));
+  next.begin_status = decoder->begin(next.plan, std::move(draws));
   return true;
 }
 
@@ -104,66 +123,94 @@ Status Engine::Impl::run_pass(const StepLimits& limits, double started, bool& cu
   return {};
 }
 
-// The pass is computed: tokens join their answers, pages are published, events are made.
+// The pass is computed: tokens join their answers, pages are published, events are made. Throws
+// only before anything is changed.
 void Engine::Impl::commit_pass(StepReport& report) {
+  const Plan& plan = pass->plan;
+  std::vector<DrawOutcome> outcomes(plan.draws.size(), {0, false, true});  // if cancelled
   std::vector<DrawResult> results = decoder->take_results();
-  std::vector<DrawOutcome> outcomes(pass->plan.draws.size(), {0, false, true});  // if cancelled
-  std::vector<RequestId> failed;
+  accept_results(results, outcomes);
+  batcher->commit(plan, outcomes, now());
+  const Status no_memory(StatusCode::out_of_memory, "out of memory");
+  for (const PlanSlice& slice : plan.slices) {
+    AcceptedRequest* request = find(slice.request);
+    if (!request) continue;
+    if (request->finished()) {
+      batcher->cancel(
+          slice.request);  // if it has ended for a reason that the batcher does not know
+    } else if (!batcher->has_request(slice.request)) {
+      end_request_with_error(*request, no_memory);
+    }
+  }
+  costs.add_pass(plan.decode_tokens, plan.prefill_tokens, pass->seconds);
+  report.decode_tokens += plan.decode_tokens;
+  report.prefill_tokens += plan.prefill_tokens;
+  report.sequences = static_cast<int>(plan.slices.size());
+  end_pass();
+}
+
+// A request whose result cannot be taken for lack of memory ends; the others have theirs.
+void Engine::Impl::accept_results(std::vector<DrawResult>& results,
+                                  std::vector<DrawOutcome>& outcomes) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     const PassInFlight::DrawPurpose& purpose = pass->purposes[i];
-    auto found = live.find(purpose.request);
-    if (found == live.end()) continue;
-    AcceptedRequest& request = *found->second;
-    if (!purpose.of_prompt) {
-      const auto draw = static_cast<std::size_t>(purpose.index);
-      outcomes[draw] = accept_draw(request, pass->plan.draws[draw].choice, results[i]);
-    } else if (results[i].status.ok()) {
-      accept_prompt_result(request, purpose.index, results[i]);
-    } else {
-      end_request_with_error(request, results[i].status);
-      failed.push_back(purpose.request);
-    }
+    AcceptedRequest* request = find(purpose.request);
+    if (!request) continue;
+    const Status status = guarded("taking a token", [&] {
+      if (!purpose.of_prompt) {
+        const auto draw = static_cast<std::size_t>(purpose.index);
+        outcomes[draw] = accept_draw(*request, pass->plan.draws[draw].choice, results[i]);
+      } else if (results[i].status.ok()) {
+        accept_prompt_result(*request, purpose.index, results[i]);
+      } else {
+        end_request_with_error(*request, results[i].status);
+      }
+      return Status();
+    });
+    if (!status.ok()) end_request_with_error(*request, status);
   }
   // Requests of no new token end with their last prompt row.
   for (const PlanSlice& slice : pass->plan.slices) {
-    auto found = live.find(slice.request);
-    if (found == live.end()) continue;
-    found->second->failures = 0;
+    AcceptedRequest* request = find(slice.request);
+    if (!request) continue;
+    request->failures = 0;
     const auto end = static_cast<std::size_t>(slice.first_position + slice.tokens);
-    const bool prompt_only = found->second->max_tokens == 0;
-    if (prompt_only && end >= found->second->prompt.size()) finish_without_tokens(*found->second);
-  }
-  batcher->commit(pass->plan, outcomes, now());
-  for (RequestId id : failed) batcher->cancel(id);
-  costs.add_pass(pass->plan.decode_tokens, pass->plan.prefill_tokens, pass->seconds);
-  report.decode_tokens += pass->plan.decode_tokens;
-  report.prefill_tokens += pass->plan.prefill_tokens;
-  report.sequences = static_cast<int>(pass->plan.slices.size());
-  pass.reset();
-  retired.clear();
-  for (auto it = live.begin(); it != live.end();) {
-    it = it->second->finished() ? live.erase(it) : std::next(it);
+    if (request->max_tokens == 0 && end >= request->prompt.size()) finish_without_tokens(*request);
   }
 }
 
-// Nothing of the pass stays. Its requests are planned again if memory may come back, else they end.
-Status Engine::Impl::fail_pass(const Status& why) {
+void Engine::Impl::end_pass() noexcept {
+  pass.reset();
+  for (auto it = live.begin(); it != live.end();) {
+    const bool over = it->second->cancelled || it->second->finished();
+    it = over ? live.erase(it) : std::next(it);
+  }
+}
+
+// Nothing of the pass stays. Its requests (all, if there was no plan yet) are planned again if
+// memory may come back, else they end.
+void Engine::Impl::fail_pass(const Status& why) noexcept {
   decoder->abandon();
   batcher->fail(pass->plan);
-  const Plan plan = std::move(pass->plan);
-  pass.reset();
-  retired.clear();
-  std::set<RequestId> requests;
-  for (const PlanSlice& slice : plan.slices) requests.insert(slice.request);
-  for (RequestId id : requests) {
-    auto found = live.find(id);
-    if (found == live.end()) continue;
-    if (why.code() == StatusCode::out_of_memory && ++found->second->failures < 3) continue;
-    end_request_with_error(*found->second, why);
-    batcher->cancel(id);
-    live.erase(found);
+  ++failed_passes;
+  for (const PlanSlice& slice : pass->plan.slices) {
+    if (AcceptedRequest* request = find(slice.request)) fail_request(*request, why);
   }
-  return why;
+  if (pass->plan.empty()) {
+    for (auto& [id, request] : live) {
+      if (!request->cancelled) fail_request(*request, why);
+    }
+  }
+  end_pass();
+}
+
+void Engine::Impl::fail_request(AcceptedRequest& request, const Status& why) noexcept {
+  constexpr int kMostFailures = 3;
+  if (request.finished() || request.failed_pass == failed_passes) return;
+  request.failed_pass = failed_passes;
+  if (why.code() == StatusCode::out_of_memory && ++request.failures < kMostFailures) return;
+  end_request_with_error(request, why);
+  batcher->cancel(request.id);
 }
 
 // One pass, or what the time allows of it; `idle` if there is nothing to compute.
@@ -196,7 +243,7 @@ Result<StepReport> Engine::Impl::step(const StepLimits& limits) {
   do {
     // An exception must not leave the pass open: the next step would commit it.
     status = guarded("step", [&] { return advance(limits, started, report, idle); });
-    if (!status.ok() && pass) status = fail_pass(status);
+    if (!status.ok() && pass) fail_pass(status);
   } while (status.ok() && !idle && !report.cut && limit > 0 && now() - started < limit);
 
   device->rest();
@@ -211,20 +258,20 @@ Result<StepReport> Engine::Impl::step(const StepLimits& limits) {
 }
 
 std::vector<TokenEvent> Engine::Impl::take_events(std::optional<RequestId> only) {
-  std::vector<TokenEvent> events, kept;
+  std::vector<TokenEvent> events;
   events.reserve(outbox.size());
-  kept.reserve(outbox.size());
-  std::lock_guard lock(live_mutex);
-  for (TokenEvent& event : outbox) {
-    if (live_ids.count(event.request) == 0) continue;  // cancelled since
-    if (only && event.request != *only) {
-      kept.push_back(std::move(event));
+  for (auto event = outbox.begin(); event != outbox.end();) {
+    const bool live_still = ids.contains(event->request);  // else cancelled since
+    if (live_still && only && event->request != *only) {
+      ++event;
       continue;
     }
-    if (event.report) live_ids.erase(event.request);  // the last one of its request
-    events.push_back(std::move(event));
+    if (live_still) {
+      if (event->report) ids.end(event->request);  // the last one of its request
+      events.push_back(std::move(*event));
+    }
+    event = outbox.erase(event);
   }
-  outbox.swap(kept);
   return events;
 }
 

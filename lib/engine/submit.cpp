@@ -94,6 +94,7 @@ Result<std::unique_ptr<AcceptedRequest>> Engine::Impl::make_live(const Request& 
   for (int i = 0; i < request.n; ++i) {
     live->choices.push_back({AnswerText(*text->tokenizer, request.stop), {}, false});
   }
+  live->last_events.resize(live->choices.size());
   return live;
 }
 
@@ -139,17 +140,11 @@ Result<RequestId> Engine::Impl::submit(Request request) {
   const RequestId id = next_id.fetch_add(1);
   pending.live->id = batch.id = id;
   pending.live->submitted = now();
-  {
-    std::lock_guard lock(live_mutex);
-    live_ids.insert(id);
-  }
+  ids.add(id);
   Status status = guarded("submit", [&] { return queue.push(id, std::move(pending)); });
-  if (!status.ok()) {
-    std::lock_guard lock(live_mutex);
-    live_ids.erase(id);
-    return status;
-  }
-  return id;
+  if (status.ok()) return id;
+  ids.end(id);
+  return status;
 }
 
 // What the context leaves, or as much of it as the pages can hold.
@@ -163,15 +158,7 @@ int Engine::Impl::most_tokens_that_fit(BatchRequest batch) const {
 }
 
 bool Engine::Impl::cancel(RequestId id) {
-  if (!is_live(id)) return false;
-  queue.mark_cancelled(id);  // may need memory; then the request goes on
-  std::lock_guard lock(live_mutex);
-  return live_ids.erase(id) != 0;
-}
-
-bool Engine::Impl::is_live(RequestId id) const {
-  std::lock_guard lock(live_mutex);
-  return live_ids.count(id) != 0;
+  return queue.remove(id) ? ids.end(id) : ids.cancel(id);
 }
 
 }  // namespace quire

@@ -8,7 +8,15 @@ PageAllocator::PageAllocator(int page_count) {
   const std::size_t count = page_count > 0 ? static_cast<std::size_t>(page_count) : 0;
   pages_.resize(count);
   free_.reserve(count);
-  for (std::size_t i = count; i > 0; --i) free_.push_back(static_cast<PageId>(i - 1));
+  reset();
+}
+
+void PageAllocator::reset() noexcept {
+  free_.clear();
+  for (Page& page : pages_) page = {};
+  for (std::size_t i = pages_.size(); i > 0; --i) free_.push_back(static_cast<PageId>(i - 1));
+  first_idle_ = last_idle_ = kNoPage;
+  idle_count_ = 0;
 }
 
 PageId PageAllocator::allocate() {

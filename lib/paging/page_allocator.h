@@ -19,6 +19,9 @@ class PageAllocator {
  public:
   explicit PageAllocator(int page_count);
 
+  // Every page is free again, whoever held it. Needs no memory.
+  void reset() noexcept;
+
   // A free page with one reference, or kNoPage. Idle pages are not touched.
   PageId allocate();
   bool retain(PageId page);   // one more reference to a page in use or idle

@@ -27,6 +27,11 @@ class PageTable {
   bool release_before(int index, PageAllocator& allocator);
   // Keeps the first `pages` entries; the last page is released first.
   bool truncate(int pages, PageAllocator& allocator);
+  // Without giving anything back: the allocator has been reset.
+  void forget() noexcept {
+    pages_.clear();
+    first_held_ = 0;
+  }
   // The same pages again, each with one more reference.
   bool share(PageAllocator& allocator, PageTable* copy) const;
 

@@ -127,6 +127,7 @@ CacheNode PrefixCache::add_node() {
   if (unused_.empty()) {
     id = static_cast<CacheNode>(nodes_.size());
     nodes_.emplace_back();
+    unused_.reserve(nodes_.capacity());  // so that giving up a node needs no memory
     tokens_.resize(tokens_.size() + at(page_size_));
     pages_.resize(pages_.size() + groups(), kNoPage);
   } else {
@@ -292,6 +293,18 @@ bool PrefixCache::evict(int group) {
     return true;
   }
   return false;
+}
+
+void PrefixCache::reset() noexcept {
+  nodes_.clear();
+  tokens_.clear();
+  pages_.clear();
+  for (std::vector<CacheNode>& owner : owner_) std::fill(owner.begin(), owner.end(), kNoNode);
+  unused_.clear();
+  by_key_.clear();
+  roots_.clear();
+  node_count_ = 0;
+  ++version_;
 }
 
 void PrefixCache::clear() {

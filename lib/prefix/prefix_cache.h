@@ -37,7 +37,8 @@ struct PrefixMatch {
 // A node always has its pages of full groups (`windows` 0), so a full page can be evicted only from
 // a leaf. Pages of window groups go one by one.
 //
-// Not thread-safe. The allocators outlive the cache.
+// Not thread-safe. The allocators outlive the cache. Only `match`, `pin_root`, `publish` and
+// `publish_tail` need memory; after an exception out of one of the last three, `reset`.
 class PrefixCache {
  public:
   // `allocators` and `windows` have one entry for each group.
@@ -71,6 +72,8 @@ class PrefixCache {
   bool evict(int group);
   // Forgets every idle page.
   void clear();
+  // Forgets everything, pins included: the allocators have been reset. Needs no memory.
+  void reset() noexcept;
 
   // Changes whenever a match may have another result.
   std::uint64_t version() const { return version_; }

@@ -13,13 +13,12 @@ TEST_CASE("requests leave the queue in the order they came") {
   Queue queue(4);
   for (int i = 1; i <= 3; ++i)
     CHECK(queue.push(static_cast<RequestId>(i), std::make_unique<int>(i)).ok());
-  const Queue::Drained drained = queue.drain();
-  REQUIRE(drained.requests.size() == 3);
+  const auto drained = queue.drain();
+  REQUIRE(drained.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) {
-    CHECK(drained.requests[i].id == i + 1);
-    CHECK(*drained.requests[i].payload == static_cast<int>(i) + 1);
+    CHECK(drained[i].id == i + 1);
+    CHECK(*drained[i].payload == static_cast<int>(i) + 1);
   }
-  CHECK(drained.cancelled.empty());
   CHECK(queue.empty());
 }
 
@@ -39,22 +38,18 @@ TEST_CASE("a request cancelled in the queue never leaves it") {
   Queue queue(4);
   CHECK(queue.push(1, nullptr).ok());
   CHECK(queue.push(2, nullptr).ok());
-  CHECK(queue.mark_cancelled(1));
-  const Queue::Drained drained = queue.drain();
-  REQUIRE(drained.requests.size() == 1);
-  CHECK(drained.requests[0].id == 2);
-  CHECK(drained.cancelled.empty());
+  CHECK(queue.remove(1));
+  const auto drained = queue.drain();
+  REQUIRE(drained.size() == 1);
+  CHECK(drained[0].id == 2);
 }
 
-TEST_CASE("a request cancelled after it left is marked once") {
+TEST_CASE("a request that left the queue cannot be removed from it") {
   Queue queue(4);
   CHECK(queue.push(1, nullptr).ok());
   queue.drain();
-  CHECK_FALSE(queue.mark_cancelled(1));
-  CHECK_FALSE(queue.mark_cancelled(1));
-  CHECK_FALSE(queue.empty());
-  CHECK(queue.drain().cancelled == std::vector<RequestId>{1});
-  CHECK(queue.drain().cancelled.empty());
+  CHECK_FALSE(queue.remove(1));
+  CHECK(queue.empty());
 }
 
 TEST_CASE("each request pushed by several threads is drained or was cancelled, once") {
@@ -67,14 +62,14 @@ TEST_CASE("each request pushed by several threads is drained or was cancelled, o
       for (int i = 0; i < kEach; ++i) {
         const RequestId id = static_cast<RequestId>(1 + t * kEach + i);
         if (!queue.push(id, std::make_unique<int>(i)).ok()) return;
-        if (i % 3 == 0 && queue.mark_cancelled(id)) ++cancelled[static_cast<std::size_t>(t)];
+        if (i % 3 == 0 && queue.remove(id)) ++cancelled[static_cast<std::size_t>(t)];
       }
     });
   }
   std::size_t drained = 0;
-  for (int i = 0; i < 200; ++i) drained += queue.drain().requests.size();
+  for (int i = 0; i < 200; ++i) drained += queue.drain().size();
   for (std::thread& thread : threads) thread.join();
-  drained += queue.drain().requests.size();
+  drained += queue.drain().size();
   int gone = 0;
   for (int count : cancelled) gone += count;
   CHECK(drained + static_cast<std::size_t>(gone) == kThreads * kEach);

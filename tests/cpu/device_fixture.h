@@ -19,7 +19,7 @@ namespace quire::test {
 
 inline std::vector<cpu::Isa> available_isas() {
   std::vector<cpu::Isa> isas;
-  for (cpu::Isa isa : {cpu::Isa::scalar, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::avx512_bf16}) {
+  for (cpu::Isa isa : cpu::kIsas) {
     if (cpu::supports(isa)) isas.push_back(isa);
   }
   return isas;
