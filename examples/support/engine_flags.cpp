@@ -14,12 +14,12 @@ void add_engine_flags(CommandLine& line, EngineFlags& flags) {
   line.option("--model", "FILE", flags.model,
               "GGUF file (the first one of a split) or Hugging Face folder");
   line.option("--device", "NAME", options.device,
-              "cpu, or of it cpu:scalar, cpu:avx2, cpu:avx512, cpu:avx512bf16");
+              "cpu, or of it cpu:scalar, cpu:avx2, cpu:avx512, cpu:avx512bf16; cuda, cuda:1 ...");
   line.option("--threads", "N", options.threads, "default: the processors there are");
   line.option("--context", "N", options.context, "most tokens of a sequence");
   line.option("--memory-bytes", "N", options.memory_bytes, "most memory the engine may use");
   line.option("--kv-bytes", "N", options.kv_bytes, "most memory for keys and values");
-  line.choice<KvType>(
+  line.choice<std::optional<KvType>>(
       "--kv-type",
       {{"f32", KvType::f32}, {"f16", KvType::f16}, {"bf16", KvType::bf16}, {"int8", KvType::int8}},
       options.cache.type, "type of the cached keys and values; default: the device's");
@@ -28,7 +28,8 @@ void add_engine_flags(CommandLine& line, EngineFlags& flags) {
   line.option("--page-size", "N", options.cache.page_size, "tokens in a page: 8, 16, ... 128");
   line.option("--prefix-cache", "0|1", options.cache.enabled, "keep prompts for later requests");
   line.option("--max-step-tokens", "N", flags.max_step_tokens, "tokens computed in one pass");
-  line.flag("--deterministic", flags.deterministic, "same seed, same tokens; always so on the CPU");
+  line.flag("--deterministic", options.cuda.deterministic,
+            "same seed, same tokens; always so on the CPU");
   line.flag("--verbose", flags.verbose, "log to stderr");
 }
 

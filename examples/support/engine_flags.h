@@ -14,7 +14,6 @@ struct EngineFlags {
   std::string model;
   quire::EngineOptions options;
   std::optional<int> max_step_tokens;
-  bool deterministic = false;  // the CPU always is
   bool verbose = false;
 };
 

@@ -55,8 +55,14 @@ struct CpuOptions {
   int spin_microseconds = 50;  // how long an idle worker spins inside a step before it sleeps
 };
 
+struct CudaOptions {
+  // A request's tokens do not depend on what else is computed with it, at some cost in speed.
+  bool deterministic = false;
+};
+
 struct EngineOptions {
-  // "cpu" (the best the processor has), "cpu:scalar", "cpu:avx2", "cpu:avx512", "cpu:avx512bf16".
+  // "cpu" (the best the processor has), "cpu:scalar", "cpu:avx2", "cpu:avx512", "cpu:avx512bf16";
+  // "cuda" or "cuda:0" for the first NVIDIA GPU, "cuda:1" for the next.
   std::string device = "cpu";
   std::size_t memory_bytes = 0;  // most that weights, KV and scratch may use; 0: no limit
   std::size_t kv_bytes = 0;      // most for keys and values; 0: what `context` x 4 needs, capped
@@ -69,6 +75,7 @@ struct EngineOptions {
   CacheOptions cache;
   SchedulingOptions scheduling;
   CpuOptions cpu;
+  CudaOptions cuda;
 };
 
 }  // namespace quire

@@ -73,12 +73,13 @@ Status attention_input(Device& base, const AttentionInputArgs& args) {
   const KvLayout layout = device.layout(args.kv.type, args.kv.page_size, args.kv.head_size);
   const std::int64_t q_width = std::int64_t{args.heads} * args.kv.head_size;
   const std::int64_t kv_width = std::int64_t{args.kv.kv_heads} * args.kv.head_size;
+  auto* query = static_cast<float*>(args.query);
   float* keys = device.scratch()->product();
   float* values = keys + args.rows * kv_width;
 
   const Activations x = prepare_normed_rows(device, args.hidden, args.rows, args.width, args.norm);
   const Product products[] = {
-      {args.q, args.query, q_width}, {args.k, keys, kv_width}, {args.v, values, kv_width}};
+      {args.q, query, q_width}, {args.k, keys, kv_width}, {args.v, values, kv_width}};
   const bool writes = writes_keys(args);
   multiply(device, x, std::span(products, writes ? 3 : 1));
 
@@ -86,8 +87,7 @@ Status attention_input(Device& base, const AttentionInputArgs& args) {
              [&](std::int64_t first, std::int64_t last, int) {
                const SequenceRows* sequence = args.sequences.data();
                for (std::int64_t row = first; row < last; ++row) {
-                 finish_heads(kernels, args, args.q_norm, args.heads, row,
-                              args.query + row * q_width);
+                 finish_heads(kernels, args, args.q_norm, args.heads, row, query + row * q_width);
                  if (!writes) continue;
                  while (row >= sequence->first_row + sequence->rows) ++sequence;
                  float* key = keys + row * kv_width;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
@@ -36,6 +37,7 @@ class HostBuffer final : public DeviceBuffer {
 };
 
 constexpr ModelOps kOperations{
+    .begin_pass = Operation<BeginPassArgs>(begin_pass),
     .embed = Operation<EmbedArgs>(embed),
     .attention_input = Operation<AttentionInputArgs>(attention_input),
     .paged_attention = Operation<PagedAttentionArgs>(paged_attention),
@@ -46,6 +48,7 @@ constexpr ModelOps kOperations{
     .head = Operation<HeadArgs>(head),
     .sample = Operation<SampleArgs>(sample),
     .copy_pages = Operation<CopyPagesArgs>(copy_pages),
+    .end_pass = Operation<EndPassArgs>(end_pass),
 };
 
 }  // namespace
@@ -85,6 +88,16 @@ Result<std::unique_ptr<DeviceBuffer>> CpuDevice::allocate(std::size_t bytes) {
       throw;
     }
   });
+}
+
+Status CpuDevice::write(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return {};
+}
+
+Status CpuDevice::read(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+  return {};
 }
 
 Result<std::unique_ptr<PackedMatrix>> CpuDevice::pack(const TensorView& stored,

@@ -24,12 +24,16 @@ class CpuDevice final : public Device {
   int threads() const override { return pool_->size(); }
   int default_page_size() const override { return 16; }
   KvType default_kv_type() const override { return pairs_ ? KvType::bf16 : KvType::f16; }
+  int activation_bytes() const override { return sizeof(float); }
   const ModelOps& ops() const override;
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override;
+  Status write(void* to, const void* from, std::size_t bytes) override;
+  Status read(void* to, const void* from, std::size_t bytes) override;
   Result<std::unique_ptr<PackedMatrix>> pack(const TensorView& stored,
                                              const PackSpec& spec) override;
   std::size_t packed_bytes(DType type, std::int64_t rows, std::int64_t columns,
                            const PackSpec& spec) const override;
+  Status check_kv(const KvGroupSpec&, KvType) const override { return {}; }
   std::size_t kv_layer_bytes(const KvGroupSpec& spec, KvType type, int page_size) const override;
   Status reserve(const WorkLimits& limits) override;
   std::size_t scratch_bytes(const WorkLimits& limits) const override;

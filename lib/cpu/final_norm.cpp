@@ -13,7 +13,7 @@ Status final_norm(Device& base, const FinalNormArgs& args) {
                for (std::int64_t i = first; i < last; ++i) {
                  const std::int64_t row = args.rows[static_cast<std::size_t>(i)];
                  norm_row(device.row(), args.norm, args.hidden + row * args.width, args.width,
-                          args.output + i * args.width);
+                          static_cast<float*>(args.output) + i * args.width);
                }
              });
   return {};

@@ -17,7 +17,8 @@ Status head(Device& base, const HeadArgs& args) {
                  args.first + args.count, vocabulary);
   }
   if (args.rows == 0) return {};
-  const Activations x = prepare_rows(device, args.input, args.rows, args.width);
+  const Activations x =
+      prepare_rows(device, static_cast<const float*>(args.input), args.rows, args.width);
   const std::int64_t start = args.first / kPanelRows;
   const std::int64_t panels = (args.count + kPanelRows - 1) / kPanelRows;
   for_pieces(device.pool(), panels, panel_piece(device, panels),

@@ -91,6 +91,7 @@ void mixture_input(CpuDevice& device, const MlpInputArgs& args, const float* nor
   const std::int64_t places = std::int64_t{args.rows} * mixture.top_k;
   float* input = device.scratch()->expert(0);
   float* gated = device.scratch()->expert(1);
+  auto* inner = static_cast<float*>(args.inner);
   for (int expert = 0; expert < mixture.experts; ++expert) {
     std::int64_t next = 0;
     for (;;) {
@@ -104,7 +105,7 @@ void mixture_input(CpuDevice& device, const MlpInputArgs& args, const float* nor
       gate_and_up(device, x, mixture.gate[expert], mixture.up[expert], mlp.activation, mlp.ff,
                   gated, device.scratch()->expert(2));
       for (int i = 0; i < rows.count; ++i) {
-        copy_row(gated + std::int64_t{i} * mlp.ff, mlp.ff, args.inner + rows.places[i] * mlp.ff);
+        copy_row(gated + std::int64_t{i} * mlp.ff, mlp.ff, inner + rows.places[i] * mlp.ff);
       }
     }
   }
@@ -115,6 +116,7 @@ void mixture_output(CpuDevice& device, const MlpOutputArgs& args, float* sums) {
   const MixtureSpec& mixture = mlp.mixture;
   const std::int64_t places = std::int64_t{args.rows} * mixture.top_k;
   const std::int64_t width = args.width;
+  const auto* inner = static_cast<const float*>(args.inner);
   std::memset(sums, 0, sizeof(float) * static_cast<std::size_t>(args.rows * width));
   float* input = device.scratch()->expert(0);
   float* output = device.scratch()->expert(1);
@@ -124,7 +126,7 @@ void mixture_output(CpuDevice& device, const MlpOutputArgs& args, float* sums) {
       const ExpertRows rows = collect(args.chosen, places, expert, args.rows, next);
       if (rows.count == 0) break;
       for (int i = 0; i < rows.count; ++i) {
-        copy_row(args.inner + rows.places[i] * mlp.ff, mlp.ff, input + std::int64_t{i} * mlp.ff);
+        copy_row(inner + rows.places[i] * mlp.ff, mlp.ff, input + std::int64_t{i} * mlp.ff);
       }
       const Activations x = prepare_rows(device, input, rows.count, mlp.ff);
       const Product product{&mixture.down[expert], output, width};

@@ -88,8 +88,8 @@ Status mlp_input(Device& base, const MlpInputArgs& args) {
     route(device, args, x);
     mixture_input(device, args, x.values);
   } else {
-    gate_and_up(device, x, *mlp.gate, *mlp.up, mlp.activation, mlp.ff, args.inner,
-                device.scratch()->product());
+    gate_and_up(device, x, *mlp.gate, *mlp.up, mlp.activation, mlp.ff,
+                static_cast<float*>(args.inner), device.scratch()->product());
   }
   return {};
 }
@@ -101,7 +101,8 @@ Status mlp_output(Device& base, const MlpOutputArgs& args) {
   const MlpSpec& mlp = *args.mlp;
   float* product = device.scratch()->product();
   if (mlp.mixture.experts == 0) {
-    const Activations x = prepare_rows(device, args.inner, args.rows, mlp.ff);
+    const Activations x =
+        prepare_rows(device, static_cast<const float*>(args.inner), args.rows, mlp.ff);
     multiply_and_add(device, x, {mlp.down, product, args.width}, args.post_norm,
                      args.residual_scale, args.hidden);
     return {};

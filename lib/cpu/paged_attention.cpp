@@ -125,7 +125,7 @@ struct TileWork {
     for (int row = 0; row < tile.rows; ++row) {
       const int position = item.sequence->first_position + item.first + row / item.heads;
       ranges[row] = {args.window > 0 ? std::max(0, position - args.window + 1) : 0, position + 1};
-      const float* query = args.query + offset(row);
+      const float* query = static_cast<const float*>(args.query) + offset(row);
       float* to = memory.queries + static_cast<std::ptrdiff_t>(row) * tile.width;
       if (pairs != nullptr) {
         pairs->round_query(query, args.scale, size, tile.width, to);
@@ -149,7 +149,7 @@ void finish_row(const RowKernels& kernels, const PagedAttentionArgs& args,
                 const SoftmaxState& state, std::int64_t place, const float* sum) {
   const float* sink = args.sinks != nullptr ? args.sinks + place % args.heads : nullptr;
   kernels.scale(sum, attention::finish(state, sink), args.kv.head_size,
-                args.output + place * args.kv.head_size);
+                static_cast<float*>(args.output) + place * args.kv.head_size);
 }
 
 // Whole tiles, one after the other.

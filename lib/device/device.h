@@ -16,7 +16,8 @@
 
 namespace quire {
 
-// Device memory; freed by the destructor.
+// Device memory; freed by the destructor. Read and written through the Device and its operations:
+// only the processor's is memory of the host.
 class DeviceBuffer {
  public:
   virtual ~DeviceBuffer() = default;
@@ -26,10 +27,16 @@ class DeviceBuffer {
 
 // Largest shapes that operations will be called with; fixes the scratch memory of the device.
 struct WorkLimits {
-  int rows = 0;   // tokens of a pass
-  int width = 0;  // widest input or output of any Linear but the head
-  int heads = 0;  // query heads
+  int rows = 0;       // tokens of a pass
+  int sequences = 0;  // of a pass
+  int groups = 0;     // of keys and values
+  int page_size = 0;  // tokens
+  int width = 0;      // widest input or output of any Linear but the head
+  int heads = 0;      // query heads
+  int kv_heads = 0;
   int head_size = 0;
+  int experts = 0;       // of a mixture; 0: there is none
+  int experts_used = 0;  // by a row
   int logit_rows = 0;  // rows of one head call
   int vocabulary = 0;
   int context = 0;  // tokens of a sequence
@@ -45,10 +52,18 @@ class Device {
   virtual int threads() const = 0;
   virtual int default_page_size() const = 0;  // tokens
   virtual KvType default_kv_type() const = 0;
+  // Bytes of an element of the arrays between operations: queries, attention's output, the MLP's
+  // inner rows and what the head reads.
+  virtual int activation_bytes() const = 0;
   virtual const ModelOps& ops() const = 0;
 
   // Zero-filled memory, aligned to 64 bytes.
   virtual Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) = 0;
+
+  // Copies of host memory to device memory and back, done when they return, after all operations
+  // so far.
+  virtual Status write(void* to, const void* from, std::size_t bytes) = 0;
+  virtual Status read(void* to, const void* from, std::size_t bytes) = 0;
 
   // Turns one stored matrix into what the device multiplies, using all threads.
   virtual Result<std::unique_ptr<PackedMatrix>> pack(const TensorView& stored,
@@ -57,6 +72,8 @@ class Device {
   virtual std::size_t packed_bytes(DType type, std::int64_t rows, std::int64_t columns,
                                    const PackSpec& spec) const = 0;
 
+  // Errors: unsupported, if the device cannot compute attention over such keys and values.
+  virtual Status check_kv(const KvGroupSpec& spec, KvType type) const = 0;
   // Bytes of one layer's slab in a page: page_size tokens of K and V, a multiple of 64.
   virtual std::size_t kv_layer_bytes(const KvGroupSpec& spec, KvType type, int page_size) const = 0;
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <quire/status.h>
 
@@ -14,9 +15,11 @@ namespace quire {
 
 class Device;
 
-// Argument structs of the model operations. "row" is a token of the pass; all arrays are float32,
-// row-major, in device memory, and do not alias unless said. Every result of a row depends only on
-// that row's own inputs: its bits do not change with the number of rows, threads or pages.
+// Argument structs of the model operations. "row" is a token of the pass. Pointers are to device
+// memory, arrays row-major, and do not alias unless said; spans are host memory. float means
+// float32, void an element type of the device's own (Device::activation_bytes). Every result of a
+// row depends only on that row's own inputs: its bits do not change with the number of rows,
+// threads or pages.
 
 enum class Activation { silu, gelu_tanh, swiglu_clamped };  // the last: gpt-oss's
 
@@ -26,9 +29,32 @@ struct RmsNorm {
   float epsilon = 0;
 };
 
+// The rotations of one RoPE table: cosine[row][i] = magnitude * cos(position * frequency[i]), sine
+// likewise, with the row's choice of frequencies.
+struct RotationArgs {
+  int dimensions = 0;              // even
+  const float* frequency[2] = {};  // [dimensions / 2]: the short (or only) ones, the long ones
+  float magnitude[2] = {1, 1};     // of either
+  float* cosine = nullptr;         // out [rows][dimensions / 2]
+  float* sine = nullptr;           // same shape
+};
+
+// What a pass computes. The first operation of every pass; the arrays that it names stay as they
+// are until `end_pass`, so that later operations may refer to a copy of them.
+struct BeginPassArgs {
+  std::span<const std::int32_t> tokens;        // [rows]
+  std::span<const std::int32_t> positions;     // [rows]
+  std::span<const std::int32_t> rope_choices;  // [rows]: 1 takes a table's long frequencies
+  std::span<const RotationArgs> rotations;     // computed here
+  std::span<const std::vector<SequenceRows>>
+      groups;                                // [KV group]: the sequences, covering all rows
+  std::span<const std::int32_t> logit_rows;  // rows whose logits are wanted, ascending
+  std::span<const PageCopy> copies;          // those of copy_pages
+};
+
 // Row i of the output = scale * row tokens[i] of the table.
 struct EmbedArgs {
-  std::span<const std::int32_t> tokens;  // [rows]
+  std::span<const std::int32_t> tokens;  // [rows]: those of the pass
   const PackedMatrix* table = nullptr;   // [vocabulary][width], packed with `gather`
   float scale = 1;
   float* hidden = nullptr;  // out [rows][width]
@@ -57,29 +83,31 @@ struct AttentionInputArgs {
   QkNorm qk_norm = QkNorm::none;
   RmsNorm q_norm, k_norm;  // weight [head_size], or of the whole projection
   RopeRows rope;
-  float* query = nullptr;                   // out [rows][heads][head_size]
+  void* query = nullptr;                    // out [rows][heads][head_size]
   KvLayer kv;                               // K and V of each row are written to its page
   std::span<const SequenceRows> sequences;  // cover all rows
+  int group = 0;                            // `sequences` is groups[group] of the pass
 };
 
 struct PagedAttentionArgs {
   std::span<const SequenceRows> sequences;  // cover all rows
+  int group = 0;                            // `sequences` is groups[group] of the pass
   int heads = 0;                            // a multiple of kv.kv_heads
-  const float* query = nullptr;             // [rows][heads][head_size]
+  const void* query = nullptr;              // [rows][heads][head_size]
   KvLayer kv;
   int window = 0;                // a key at distance d is seen if d < window; 0: all before
   float scale = 1;               // of query . key
   float soft_cap = 0;            // c * tanh(score / c) if > 0
   const float* sinks = nullptr;  // [heads]: a logit that takes part in the softmax, or null
-  float* output = nullptr;       // [rows][heads][head_size]
+  void* output = nullptr;        // [rows][heads][head_size]
 };
 
 // hidden += residual_scale * post_norm(W input + b).
 struct AttentionOutputArgs {
   int rows = 0;
   int width = 0;
-  const float* input = nullptr;  // [rows][in]
-  const Linear* o = nullptr;     // [width][in]
+  const void* input = nullptr;  // [rows][in]
+  const Linear* o = nullptr;    // [width][in]
   RmsNorm post_norm;
   float residual_scale = 1;
   float* hidden = nullptr;  // [rows][width], updated
@@ -113,7 +141,7 @@ struct MlpInputArgs {
   const float* hidden = nullptr;  // [rows][width]
   RmsNorm norm;
   const MlpSpec* mlp = nullptr;
-  float* inner = nullptr;          // out [rows][ff], or [rows][top_k][ff]
+  void* inner = nullptr;           // out [rows][ff], or [rows][top_k][ff]
   std::int32_t* chosen = nullptr;  // out [rows][top_k] experts, for a mixture
   float* weights = nullptr;        // out [rows][top_k] their weights
 };
@@ -122,7 +150,7 @@ struct MlpInputArgs {
 struct MlpOutputArgs {
   int rows = 0;
   int width = 0;
-  const float* inner = nullptr;
+  const void* inner = nullptr;
   const std::int32_t* chosen = nullptr;
   const float* weights = nullptr;
   const MlpSpec* mlp = nullptr;
@@ -137,14 +165,15 @@ struct FinalNormArgs {
   int width = 0;
   const float* hidden = nullptr;  // [pass rows][width]
   RmsNorm norm;
-  float* output = nullptr;  // [rows.size()][width]
+  void* output = nullptr;  // [rows.size()][width]
+  int first = 0;           // `rows` are logit_rows[first ...] of the pass
 };
 
 // Columns [first, first + count) of logits = soft_cap(scale * W x): a block of the vocabulary.
 struct HeadArgs {
   int rows = 0;
   int width = 0;
-  const float* input = nullptr;  // [rows][width]
+  const void* input = nullptr;   // [rows][width]
   const Linear* head = nullptr;  // [vocabulary][width]
   std::int64_t first = 0;        // a multiple of 64
   std::int64_t count = 0;
@@ -153,7 +182,8 @@ struct HeadArgs {
   float* logits = nullptr;  // [rows][vocabulary]
 };
 
-// Draws tokens and computes log-probabilities; see sampling/draw.h.
+// Draws tokens and computes log-probabilities; see sampling/draw.h. The results are there when the
+// operation returns.
 struct SampleArgs {
   std::span<const DrawArgs> draws;
   std::span<DrawResult> results;  // one for each draw
@@ -165,6 +195,9 @@ struct CopyPagesArgs {
   std::span<const KvLayer> groups;  // layer 0 of each group: base, page_bytes, shape
   std::span<const KvGroupSpec> specs;
 };
+
+// Waits until everything of the pass is computed.
+struct EndPassArgs {};
 
 // One operation of a backend. It has no default, so a table that forgets one does not compile.
 template <class Args>
@@ -181,6 +214,7 @@ class Operation {
 // What a backend computes. Each may use all of the device's threads and returns when it is done
 // (or, on a GPU, queued). Errors: device_error, out_of_memory, internal.
 struct ModelOps {
+  Operation<BeginPassArgs> begin_pass;
   Operation<EmbedArgs> embed;
   Operation<AttentionInputArgs> attention_input;
   Operation<PagedAttentionArgs> paged_attention;
@@ -191,6 +225,7 @@ struct ModelOps {
   Operation<HeadArgs> head;
   Operation<SampleArgs> sample;
   Operation<CopyPagesArgs> copy_pages;
+  Operation<EndPassArgs> end_pass;
 };
 
 }  // namespace quire

@@ -59,17 +59,21 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
       options.context > 0 ? options.context : std::min(config.context, kDefaultContext);
   limits.context = estimate.context;
   limits.rows = options.scheduling.max_step_tokens;
+  limits.sequences = options.scheduling.max_running;
   limits.logit_rows = std::min(kMostLogitRows, options.scheduling.max_running);
   limits.page_size =
       options.cache.page_size > 0 ? options.cache.page_size : device.default_page_size();
   limits.kv_type = options.cache.type.value_or(device.default_kv_type());
+  for (const KvGroupSpec& group : config.kv_groups) {
+    if (Status status = device.check_kv(group, limits.kv_type); !status.ok()) return status;
+  }
 
   auto weights = model::weight_bytes(files, config, device);
   if (!weights) return weights.status();
   estimate.weight_bytes = weights->resident;
   const std::size_t second_copy = std::max(weights->largest_item, owned_file_bytes);
   const auto scratch =
-      (CheckedSize(model::Decoder::activation_bytes(config, limits)) +
+      (CheckedSize(model::Decoder::activation_bytes(config, limits, device)) +
        CheckedSize(device.scratch_bytes(model::Decoder::work_limits(config, limits))))
           .get();
   const std::size_t page_bytes =

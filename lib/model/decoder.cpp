@@ -1,7 +1,6 @@
 #include "model/decoder.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -12,13 +11,15 @@ namespace {
 // Columns of the vocabulary computed by one head operation, so that a step's time limit is seen
 // often enough; a multiple of 64.
 constexpr std::int64_t kHeadColumns = 16384;
+constexpr std::uint64_t kLine = 64;  // bytes that an array may be rounded up to
 
 struct Sizes {
   std::int64_t query = 0;    // widest heads * head_size
   std::int64_t inner = 0;    // widest experts used * ff
   std::int64_t experts = 0;  // most experts used
   std::int64_t widest = 0;   // input or output of any Linear but the head
-  int heads = 0, head_size = 0;
+  int heads = 0, kv_heads = 0, head_size = 0;
+  int mixture = 0;  // most experts of a layer
 };
 
 Sizes sizes_of(const ModelConfig& config) {
@@ -31,6 +32,8 @@ Sizes sizes_of(const ModelConfig& config) {
     sizes.experts = std::max(sizes.experts, std::int64_t{layer.experts_used});
     sizes.widest = std::max({sizes.widest, query, std::int64_t{layer.ff}});
     sizes.heads = std::max(sizes.heads, layer.heads);
+    sizes.kv_heads = std::max(sizes.kv_heads, layer.kv_heads);
+    sizes.mixture = std::max(sizes.mixture, layer.experts);
     sizes.head_size = std::max(sizes.head_size, layer.head_size);
   }
   return sizes;
@@ -42,27 +45,38 @@ WorkLimits Decoder::work_limits(const ModelConfig& config, const DecoderLimits& 
   const Sizes sizes = sizes_of(config);
   WorkLimits work;
   work.rows = limits.rows;
+  work.sequences = limits.sequences;
+  work.groups = static_cast<int>(config.kv_groups.size());
+  work.page_size = limits.page_size;
   work.width = static_cast<int>(sizes.widest);
   work.heads = sizes.heads;
+  work.kv_heads = sizes.kv_heads;
   work.head_size = sizes.head_size;
+  work.experts = sizes.mixture;
+  work.experts_used = static_cast<int>(sizes.experts);
   work.logit_rows = limits.logit_rows;
   work.vocabulary = config.vocabulary;
   work.context = limits.context;
   return work;
 }
 
-std::size_t Decoder::activation_bytes(const ModelConfig& config, const DecoderLimits& limits) {
+// The arrays of `allocate`, each rounded up to whole lines.
+std::size_t Decoder::activation_bytes(const ModelConfig& config, const DecoderLimits& limits,
+                                      const Device& device) {
   const Sizes sizes = sizes_of(config);
-  CheckedSize row = CheckedSize(static_cast<std::uint64_t>(config.width)) +
-                    CheckedSize(static_cast<std::uint64_t>(2 * sizes.query)) +
-                    CheckedSize(static_cast<std::uint64_t>(sizes.inner)) +
-                    CheckedSize(static_cast<std::uint64_t>(2 * sizes.experts));
-  for (const RopeTable& rope : config.ropes) row += static_cast<std::uint64_t>(rope.dimensions());
-  const CheckedSize logit_row =
-      static_cast<std::uint64_t>(config.width + std::int64_t{config.vocabulary});
-  const CheckedSize total = row * static_cast<std::uint64_t>(limits.rows) +
-                            logit_row * static_cast<std::uint64_t>(limits.logit_rows);
-  return (total * sizeof(float) + 64 * (8 + 2 * config.ropes.size())).get().value_or(SIZE_MAX);
+  const auto element = static_cast<std::uint64_t>(device.activation_bytes());
+  const auto of = [](std::int64_t count, std::uint64_t bytes) {
+    return CheckedSize(static_cast<std::uint64_t>(count)) * bytes;
+  };
+  const CheckedSize row = of(config.width + 2 * sizes.experts, sizeof(float)) +
+                          of(2 * sizes.query + sizes.inner, element);
+  const CheckedSize logit_row = of(config.vocabulary, sizeof(float)) + of(config.width, element);
+  CheckedSize total = row * static_cast<std::uint64_t>(limits.rows) +
+                      logit_row * static_cast<std::uint64_t>(limits.logit_rows);
+  for (const RopeTable& rope : config.ropes) {
+    total += of(rope.dimensions(), sizeof(float)) * static_cast<std::uint64_t>(limits.rows + 1);
+  }
+  return (total + kLine * (8 + 3 * config.ropes.size())).get().value_or(SIZE_MAX);
 }
 
 std::size_t Decoder::page_bytes(const ModelConfig& config, const Device& device, KvType type,
@@ -89,10 +103,10 @@ Status Decoder::allocate() {
   const ModelConfig& config = model_.config;
   const Sizes sizes = sizes_of(config);
   Status status = device_.reserve(work_limits(config, limits_));
-  auto floats = [&](std::int64_t rows, std::int64_t columns) -> float* {
+  auto array = [&](std::int64_t rows, std::int64_t columns, std::size_t element) -> void* {
     if (!status.ok() || rows == 0 || columns == 0) return nullptr;
     const auto bytes = (CheckedSize(static_cast<std::uint64_t>(rows)) *
-                        CheckedSize(static_cast<std::uint64_t>(columns)) * sizeof(float))
+                        CheckedSize(static_cast<std::uint64_t>(columns)) * element)
                            .get();
     auto buffer = device_.allocate(bytes.value_or(SIZE_MAX));
     if (!buffer) {
@@ -100,20 +114,38 @@ Status Decoder::allocate() {
       return nullptr;
     }
     buffers_.push_back(std::move(*buffer));
-    return reinterpret_cast<float*>(buffers_.back()->data());
+    return buffers_.back()->data();
   };
+  auto floats = [&](std::int64_t rows, std::int64_t columns) {
+    return static_cast<float*>(array(rows, columns, sizeof(float)));
+  };
+  const auto element = static_cast<std::size_t>(device_.activation_bytes());
   const int rows = limits_.rows;
   hidden_ = floats(rows, config.width);
-  query_ = floats(rows, sizes.query);
-  attention_ = floats(rows, sizes.query);
-  inner_ = floats(rows, sizes.inner);
-  chosen_ = reinterpret_cast<std::int32_t*>(floats(rows, sizes.experts));
+  query_ = array(rows, sizes.query, element);
+  attention_ = array(rows, sizes.query, element);
+  inner_ = array(rows, sizes.inner, element);
+  chosen_ = static_cast<std::int32_t*>(array(rows, sizes.experts, sizeof(std::int32_t)));
   expert_weights_ = floats(rows, sizes.experts);
-  normed_ = floats(limits_.logit_rows, config.width);
+  normed_ = array(limits_.logit_rows, config.width, element);
   logits_ = floats(limits_.logit_rows, config.vocabulary);
   for (const RopeTable& rope : config.ropes) {
-    cosine_.push_back(floats(rows, rope.dimensions() / 2));
-    sine_.push_back(floats(rows, rope.dimensions() / 2));
+    RotationArgs table;
+    table.dimensions = rope.dimensions();
+    const int half = table.dimensions / 2;
+    float* frequency = floats(2, half);
+    table.frequency[0] = frequency;
+    table.frequency[1] = rope.long_inverse_frequency.empty() ? frequency : frequency + half;
+    table.magnitude[0] = rope.magnitude;
+    table.magnitude[1] = rope.long_inverse_frequency.empty() ? rope.magnitude : rope.long_magnitude;
+    table.cosine = floats(rows, half);
+    table.sine = floats(rows, half);
+    for (const auto* values : {&rope.inverse_frequency, &rope.long_inverse_frequency}) {
+      if (!status.ok() || values->empty()) continue;
+      status = device_.write(frequency, values->data(), values->size() * sizeof(float));
+      frequency += half;
+    }
+    rotations_.push_back(table);
   }
   for (const KvGroupSpec& group : config.kv_groups) {
     KvLayer layer;
@@ -163,38 +195,18 @@ Status Decoder::begin(const Plan& plan, std::vector<RowDraw> draws) {
                                slice.pages[g].data(), static_cast<int>(slice.pages[g].size())});
     }
   }
-  compute_rotations(plan);
-  stage_ = plan.copies.empty() ? Stage::embed : Stage::copy_pages;
-  return {};
-}
-
-// cos(p f) and sin(p f) in float32, as the reference implementations compute them.
-void Decoder::compute_rotations(const Plan& plan) {
-  const ModelConfig& config = model_.config;
-  for (std::size_t t = 0; t < config.ropes.size(); ++t) {
-    const RopeTable& rope = config.ropes[t];
-    const std::size_t half = rope.inverse_frequency.size();
-    for (int row = 0; row < rows_; ++row) {
-      const bool use_long = plan.rope_choices[row] == 1 && !rope.long_inverse_frequency.empty();
-      const std::vector<float>& frequency =
-          use_long ? rope.long_inverse_frequency : rope.inverse_frequency;
-      const float magnitude = use_long ? rope.long_magnitude : rope.magnitude;
-      const float position = static_cast<float>(plan.positions[row]);
-      float* cosine = cosine_[t] + static_cast<std::size_t>(row) * half;
-      float* sine = sine_[t] + static_cast<std::size_t>(row) * half;
-      for (std::size_t i = 0; i < half; ++i) {
-        const float angle = position * frequency[i];
-        cosine[i] = std::cos(angle) * magnitude;
-        sine[i] = std::sin(angle) * magnitude;
-      }
-    }
+  logit_rows_.clear();
+  for (const RowDraw& draw : draws_) {
+    if (logit_rows_.empty() || logit_rows_.back() != draw.row) logit_rows_.push_back(draw.row);
   }
+  stage_ = Stage::begin_pass;
+  return {};
 }
 
 RopeRows Decoder::rope_rows(const LayerSpec& spec) const {
   if (spec.rope < 0) return {};
   const auto t = static_cast<std::size_t>(spec.rope);
-  return {model_.config.ropes[t].dimensions(), cosine_[t], sine_[t]};
+  return {rotations_[t].dimensions, rotations_[t].cosine, rotations_[t].sine};
 }
 
 Status Decoder::run_operation() {
@@ -203,6 +215,10 @@ Status Decoder::run_operation() {
   switch (stage_) {
     case Stage::idle:
       return Status(StatusCode::internal, "no pass has begun");
+    case Stage::begin_pass:
+      status = run_begin_pass();
+      stage_ = plan_->copies.empty() ? Stage::embed : Stage::copy_pages;
+      break;
     case Stage::copy_pages:
       status = device_.ops().copy_pages(device_, {plan_->copies, groups_, model_.config.kv_groups});
       stage_ = Stage::embed;
@@ -246,9 +262,25 @@ Status Decoder::run_operation() {
       status = run_sample();
       next_logit_block(end_draw_);
       break;
+    case Stage::end_pass:
+      status = device_.ops().end_pass(device_, {});
+      stage_ = Stage::idle;
+      break;
   }
   if (!status.ok()) stage_ = Stage::idle;
   return status;
+}
+
+Status Decoder::run_begin_pass() {
+  BeginPassArgs args;
+  args.tokens = plan_->tokens;
+  args.positions = plan_->positions;
+  args.rope_choices = plan_->rope_choices;
+  args.rotations = rotations_;
+  args.groups = sequences_;
+  args.logit_rows = logit_rows_;
+  args.copies = plan_->copies;
+  return device_.ops().begin_pass(device_, args);
 }
 
 Status Decoder::run_attention_input() {
@@ -271,6 +303,7 @@ Status Decoder::run_attention_input() {
   args.query = query_;
   args.kv = kv_layer(spec);
   args.sequences = sequences_[spec.kv_group];
+  args.group = spec.kv_group;
   return device_.ops().attention_input(device_, args);
 }
 
@@ -278,6 +311,7 @@ Status Decoder::run_paged_attention() {
   const LayerSpec& spec = model_.config.layers[layer_];
   PagedAttentionArgs args;
   args.sequences = sequences_[spec.kv_group];
+  args.group = spec.kv_group;
   args.heads = spec.heads;
   args.query = query_;
   args.kv = kv_layer(spec);
@@ -326,32 +360,36 @@ Status Decoder::run_mlp_output() {
                                             hidden_});
 }
 
-// Takes the next draws whose rows fit the logits buffer; the pass is over when there are none.
+// Takes the next draws whose rows fit the logits buffer; the pass ends when there are none.
 void Decoder::next_logit_block(std::size_t first_draw) {
   first_draw_ = end_draw_ = first_draw;
-  block_rows_.clear();
-  while (end_draw_ < draws_.size()) {
-    const int row = draws_[end_draw_].row;
-    if (block_rows_.empty() || block_rows_.back() != row) {
-      if (static_cast<int>(block_rows_.size()) == limits_.logit_rows) break;
-      block_rows_.push_back(row);
-    }
-    ++end_draw_;
+  first_logit_row_ = first_draw == 0 ? 0 : end_logit_row_;
+  end_logit_row_ =
+      std::min(first_logit_row_ + static_cast<std::size_t>(limits_.logit_rows), logit_rows_.size());
+  if (first_logit_row_ == end_logit_row_) {
+    stage_ = Stage::end_pass;
+    return;
   }
-  stage_ = block_rows_.empty() ? Stage::idle : Stage::final_norm;
+  const std::int32_t last = logit_rows_[end_logit_row_ - 1];
+  while (end_draw_ < draws_.size() && draws_[end_draw_].row <= last) ++end_draw_;
+  stage_ = Stage::final_norm;
 }
 
 Status Decoder::run_final_norm() {
-  return device_.ops().final_norm(device_, {block_rows_,
-                                            model_.config.width,
-                                            hidden_,
-                                            {model_.final_norm, model_.config.epsilon},
-                                            normed_});
+  FinalNormArgs args;
+  args.rows = std::span<const std::int32_t>(logit_rows_)
+                  .subspan(first_logit_row_, end_logit_row_ - first_logit_row_);
+  args.first = static_cast<int>(first_logit_row_);
+  args.width = model_.config.width;
+  args.hidden = hidden_;
+  args.norm = {model_.final_norm, model_.config.epsilon};
+  args.output = normed_;
+  return device_.ops().final_norm(device_, args);
 }
 
 Status Decoder::run_head() {
   HeadArgs args;
-  args.rows = static_cast<int>(block_rows_.size());
+  args.rows = static_cast<int>(end_logit_row_ - first_logit_row_);
   args.width = model_.config.width;
   args.input = normed_;
   args.head = model_.head;
@@ -366,12 +404,13 @@ Status Decoder::run_head() {
 
 Status Decoder::run_sample() {
   std::vector<DrawArgs> args;
-  std::size_t block_row = 0;
+  std::size_t row = first_logit_row_;
   for (std::size_t i = first_draw_; i < end_draw_; ++i) {
-    while (block_rows_[block_row] != draws_[i].row) ++block_row;
+    while (logit_rows_[row] != draws_[i].row) ++row;
     args.push_back(draws_[i].args);
     args.back().vocabulary = model_.config.vocabulary;
-    args.back().logits = logits_ + block_row * static_cast<std::size_t>(model_.config.vocabulary);
+    args.back().logits =
+        logits_ + (row - first_logit_row_) * static_cast<std::size_t>(model_.config.vocabulary);
   }
   const std::span<DrawResult> results(results_.data() + first_draw_, args.size());
   return device_.ops().sample(device_, {args, results});

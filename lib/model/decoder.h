@@ -15,6 +15,7 @@ namespace quire::model {
 
 struct DecoderLimits {
   int rows = 0;        // tokens of a pass
+  int sequences = 0;   // of a pass
   int logit_rows = 0;  // rows whose logits are held at once
   int context = 0;     // tokens of a sequence
   int page_size = 0;
@@ -37,7 +38,8 @@ class Decoder {
                                                  const DecoderLimits& limits);
 
   // Bytes that create would allocate: activations and logits, without KV and the device's scratch.
-  static std::size_t activation_bytes(const ModelConfig& config, const DecoderLimits& limits);
+  static std::size_t activation_bytes(const ModelConfig& config, const DecoderLimits& limits,
+                                      const Device& device);
   static WorkLimits work_limits(const ModelConfig& config, const DecoderLimits& limits);
   // Bytes of one page in every group together.
   static std::size_t page_bytes(const ModelConfig& config, const Device& device, KvType type,
@@ -53,14 +55,10 @@ class Decoder {
   // Forgets the pass.
   void abandon() { stage_ = Stage::idle; }
 
-  // For tests: the residual stream of the last pass, [rows][width].
-  std::span<const float> hidden() const {
-    return {hidden_, static_cast<std::size_t>(rows_) * width()};
-  }
-
  private:
   enum class Stage {
     idle,
+    begin_pass,
     copy_pages,
     embed,
     attention_input,
@@ -71,15 +69,15 @@ class Decoder {
     final_norm,
     head,
     sample,
+    end_pass,
   };
 
   Decoder(const Model& model, Device& device, const DecoderLimits& limits);
   Status allocate();
-  std::size_t width() const { return static_cast<std::size_t>(model_.config.width); }
   KvLayer kv_layer(const LayerSpec& spec) const;
-  void compute_rotations(const Plan& plan);
   RopeRows rope_rows(const LayerSpec& spec) const;
 
+  Status run_begin_pass();
   Status run_attention_input();
   Status run_paged_attention();
   Status run_attention_output();
@@ -96,16 +94,16 @@ class Decoder {
 
   // Device memory; shapes for limits_.rows rows.
   std::vector<std::unique_ptr<DeviceBuffer>> buffers_;
-  std::vector<KvLayer> groups_;        // layer 0 of each KV group
-  float* hidden_ = nullptr;            // [rows][width]
-  float* query_ = nullptr;             // [rows][heads * head_size]
-  float* attention_ = nullptr;         // same shape
-  float* inner_ = nullptr;             // [rows][experts used or 1][ff]
-  std::int32_t* chosen_ = nullptr;     // [rows][experts used]
-  float* expert_weights_ = nullptr;    // same shape
-  float* normed_ = nullptr;            // [logit_rows][width]
-  float* logits_ = nullptr;            // [logit_rows][vocabulary]
-  std::vector<float*> cosine_, sine_;  // for each RoPE table: [rows][dimensions / 2]
+  std::vector<KvLayer> groups_;          // layer 0 of each KV group
+  float* hidden_ = nullptr;              // [rows][width]
+  void* query_ = nullptr;                // [rows][heads * head_size]
+  void* attention_ = nullptr;            // same shape
+  void* inner_ = nullptr;                // [rows][experts used or 1][ff]
+  std::int32_t* chosen_ = nullptr;       // [rows][experts used]
+  float* expert_weights_ = nullptr;      // same shape
+  void* normed_ = nullptr;               // [logit_rows][width]
+  float* logits_ = nullptr;              // [logit_rows][vocabulary]
+  std::vector<RotationArgs> rotations_;  // for each RoPE table
 
   // The pass in flight.
   Stage stage_ = Stage::idle;
@@ -114,9 +112,10 @@ class Decoder {
   int layer_ = 0;
   std::vector<std::vector<SequenceRows>> sequences_;  // [group]
   std::vector<RowDraw> draws_;
+  std::vector<std::int32_t> logit_rows_;       // distinct rows of the draws
   std::size_t first_draw_ = 0, end_draw_ = 0;  // of the logit block
-  std::vector<std::int32_t> block_rows_;       // distinct rows of the logit block
-  std::int64_t head_column_ = 0;               // vocabulary computed so far
+  std::size_t first_logit_row_ = 0, end_logit_row_ = 0;
+  std::int64_t head_column_ = 0;  // vocabulary computed so far
   std::vector<DrawResult> results_;
 };
 

@@ -28,7 +28,8 @@ Result<std::unique_ptr<DeviceBuffer>> load_vector(const VectorItem& item, Device
     }
     stored.swap(ordered);
   }
-  std::memcpy((*buffer)->data(), stored.data(), n * sizeof(float));
+  Status written = device.write((*buffer)->data(), stored.data(), n * sizeof(float));
+  if (!written.ok()) return written;
   return buffer;
 }
 

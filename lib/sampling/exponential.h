@@ -6,8 +6,9 @@
 namespace quire::sampling {
 
 // e^x for x <= 0, within 2 units in the last place; 0 below -87. Plain arithmetic without branches
-// or library calls, so that compilers vectorise it and every machine gives the same bits.
-inline float exponential(float x) {
+// or library calls, so that compilers vectorise it and every machine gives the same bits; constexpr
+// also makes it callable on a GPU.
+constexpr float exponential(float x) {
   constexpr float kRounder = 0x1.8p23f;  // adding it leaves the nearest integer in the low bits
   const float shifted = x * 0x1.715476p0f + kRounder;
   const float n = shifted - kRounder;

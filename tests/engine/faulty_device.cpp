@@ -28,12 +28,19 @@ class FaultyDevice final : public Device {
   int threads() const override { return inner_->threads(); }
   int default_page_size() const override { return inner_->default_page_size(); }
   KvType default_kv_type() const override { return inner_->default_kv_type(); }
+  int activation_bytes() const override { return inner_->activation_bytes(); }
   const ModelOps& ops() const override;
   Device& inner() { return *inner_; }
 
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override {
     if (Status status = countdown(testing::device_faults().allocation); !status.ok()) return status;
     return inner_->allocate(bytes);
+  }
+  Status write(void* to, const void* from, std::size_t bytes) override {
+    return inner_->write(to, from, bytes);
+  }
+  Status read(void* to, const void* from, std::size_t bytes) override {
+    return inner_->read(to, from, bytes);
   }
   Result<std::unique_ptr<PackedMatrix>> pack(const TensorView& stored,
                                              const PackSpec& spec) override {
@@ -43,6 +50,9 @@ class FaultyDevice final : public Device {
   std::size_t packed_bytes(DType type, std::int64_t rows, std::int64_t columns,
                            const PackSpec& spec) const override {
     return inner_->packed_bytes(type, rows, columns, spec);
+  }
+  Status check_kv(const KvGroupSpec& spec, KvType type) const override {
+    return inner_->check_kv(spec, type);
   }
   std::size_t kv_layer_bytes(const KvGroupSpec& spec, KvType type, int page_size) const override {
     return inner_->kv_layer_bytes(spec, type, page_size);
@@ -76,6 +86,7 @@ struct Wrapped<Member> {
 
 const ModelOps& FaultyDevice::ops() const {
   static constexpr ModelOps operations{
+      Wrapped<&ModelOps::begin_pass>::operation,
       Wrapped<&ModelOps::embed>::operation,
       Wrapped<&ModelOps::attention_input>::operation,
       Wrapped<&ModelOps::paged_attention>::operation,
@@ -86,6 +97,7 @@ const ModelOps& FaultyDevice::ops() const {
       Wrapped<&ModelOps::head>::operation,
       Wrapped<&ModelOps::sample>::operation,
       Wrapped<&ModelOps::copy_pages>::operation,
+      Wrapped<&ModelOps::end_pass>::operation,
   };
   return operations;
 }

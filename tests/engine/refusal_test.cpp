@@ -176,7 +176,7 @@ TEST_CASE("impossible options are refused by name", "[refusal]") {
   refused([](EngineOptions& o) { o.context = 513; }, "context is 513, wanted 0 to 512");
   refused([](EngineOptions& o) { o.threads = -1; }, "threads is -1");
   refused([](EngineOptions& o) { o.device = "tpu"; }, "tpu");
-  refused([](EngineOptions& o) { o.device = "cuda:0"; }, "cuda");
+  refused([](EngineOptions& o) { o.device = "cuda:99"; }, "cuda:99");
 }
 
 TEST_CASE("malformed files fail to open, or fail their request, and name what is wrong",

@@ -11,7 +11,7 @@ if [[ -n $leaked ]]; then
   exit 1
 fi
 # Nothing below the public headers either: those live in inner namespaces.
-inner=$(grep -E '^quire::(sampling|text|format|cpu|model|detail)::' <<<"$names" || true)
+inner=$(grep -E '^quire::(sampling|text|format|cpu|cuda|model|detail)::' <<<"$names" || true)
 if [[ -n $inner ]]; then
   echo "$1 exports symbols of the library's inside"
   head -n 40 <<<"$inner"

@@ -26,7 +26,7 @@ def main(folders):
     seen, duplicates = {}, 0
     for folder in folders:
         for path in sorted(pathlib.Path(folder).rglob("*")):
-            if path.suffix not in (".h", ".cpp"):
+            if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
                 continue
             for name, place in types(path):
                 if name in seen:

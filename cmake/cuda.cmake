@@ -1,0 +1,30 @@
+# QUIRE_CUDA: the backend for NVIDIA GPUs; on by itself where there is a CUDA compiler. The library then
+# still loads and runs where there is no driver.
+include(CheckLanguage)
+
+if(NOT DEFINED QUIRE_CUDA)
+  find_program(QUIRE_NVCC nvcc HINTS /usr/local/cuda/bin)
+  if(QUIRE_NVCC AND NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    set(CMAKE_CUDA_COMPILER ${QUIRE_NVCC})
+  endif()
+  check_language(CUDA)
+endif()
+if(CMAKE_CUDA_COMPILER)
+  set(QUIRE_HAS_CUDA_COMPILER ON)
+else()
+  set(QUIRE_HAS_CUDA_COMPILER OFF)
+endif()
+option(QUIRE_CUDA "Build the backend for NVIDIA GPUs" ${QUIRE_HAS_CUDA_COMPILER})
+set(QUIRE_CUDA_ARCHITECTURES "80;90a-real" CACHE STRING
+    "Architectures to compile for, as in CMAKE_CUDA_ARCHITECTURES; the default has PTX for later ones")
+
+if(QUIRE_CUDA)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES ${QUIRE_CUDA_ARCHITECTURES})
+  endif()
+  if(CMAKE_CXX_COMPILER_LAUNCHER AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+  endif()
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+endif()

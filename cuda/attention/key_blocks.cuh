@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+
+#include "attention/attention_args.h"
+#include "attention/mma.cuh"
+#include "attention/tile_policy.h"
+
+namespace quire::cuda {
+
+// Brings blocks of 64 keys and their values from a sequence's pages to shared memory. Keys outside
+// [first_key, end_key) become zeros and neither they nor their pages are read.
+template <class Format, int kHeadSize, int kThreads>
+struct KeyBlocks {
+  static constexpr int kRowBytes = kHeadSize * Format::kBytes;
+  static constexpr int kChunk = kRowBytes % 16 == 0 ? 16 : 8;
+  static constexpr int kChunks = kRowBytes / kChunk;  // of a row
+  static constexpr int kPageSlots = kKeyBlock / 8;
+
+  const std::byte* keys;      // of this head in page 0
+  const std::int32_t* pages;  // of the sequence
+  const std::byte** slots;    // shared: [kPageBlocks][kPageSlots]
+  std::size_t page_bytes;
+  unsigned value_offset, key_scale_offset, value_scale_offset;  // from `keys`
+  int page_shift;
+  int first_key, end_key;
+
+  __device__ KeyBlocks(const AttentionArgs& args, int sequence, int head, const std::byte** slots,
+                       int first_key, int end_key)
+      : keys(args.keys + (static_cast<std::size_t>(head) << args.page_shift) * kRowBytes),
+        pages(args.sequences.pages + args.sequences.first_page[sequence]),
+        slots(slots),
+        page_bytes(args.page_bytes),
+        value_offset(args.value_offset),
+        key_scale_offset(args.key_scale_offset - (head << args.page_shift) * (kRowBytes - 4)),
+        value_scale_offset(args.value_scale_offset - (head << args.page_shift) * (kRowBytes - 4)),
+        page_shift(args.page_shift),
+        first_key(first_key),
+        end_key(end_key) {}
+
+  // Page of the block's part `slot`; -1 if none of its keys is wanted.
+  __device__ int page(int block, int slot) const {
+    const int keys_of_slot = min(1 << page_shift, kKeyBlock);
+    const int key = block * kKeyBlock + slot * keys_of_slot;
+    if (slot * keys_of_slot >= kKeyBlock || key >= end_key || key + keys_of_slot <= first_key) {
+      return -1;
+    }
+    return __ldg(pages + (key >> page_shift));
+  }
+
+  __device__ void set_page(int block, int slot, int page) const {
+    slots[(block % kPageBlocks) * kPageSlots + slot] =
+        keys + (page < 0 ? 0 : static_cast<std::size_t>(page) * page_bytes);
+  }
+
+  // Starts the copy of a block whose pages are set. `to` is the stage: keys, values, scales.
+  __device__ void load(int block, unsigned to, int key_pitch, int slot_bytes) const {
+    const int thread = threadIdx.x;
+    const int slot_shift = min(page_shift, 6);
+    const int mask = (1 << page_shift) - 1;
+    const std::byte* const* row_slots = slots + (block % kPageBlocks) * kPageSlots;
+    constexpr int kCopies = kKeyBlock * kChunks;
+#pragma unroll
+    for (int first = 0; first < kCopies; first += kThreads) {
+      const int i = first + thread;
+      if (kCopies % kThreads != 0 && i >= kCopies) break;
+      const int row = i / kChunks;
+      const int chunk = i - row * kChunks;
+      const int key = block * kKeyBlock + row;
+      const bool wanted = key >= first_key && key < end_key;
+      const std::byte* from =
+          row_slots[row >> slot_shift] + (key & mask) * kRowBytes + chunk * kChunk;
+      const unsigned place = to + row * key_pitch + chunk * kChunk;
+      copy_async<kChunk>(place, from, wanted);
+      copy_async<kChunk>(place + slot_bytes, from + value_offset, wanted);
+    }
+    if constexpr (Format::kScaled) {
+      for (int i = thread; i < 2 * kKeyBlock; i += kThreads) {
+        const int row = i % kKeyBlock;
+        const int key = block * kKeyBlock + row;
+        const std::byte* from = row_slots[row >> slot_shift] + (key & mask) * 4 +
+                                (i < kKeyBlock ? key_scale_offset : value_scale_offset);
+        copy_async<4>(to + 2 * slot_bytes + i * 4, from, key >= first_key && key < end_key);
+      }
+    }
+  }
+};
+
+}  // namespace quire::cuda

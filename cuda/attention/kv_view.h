@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <quire/engine_options.h>
+
+namespace quire::cuda {
+
+// One layer's keys and values in the pages of a KV group, device memory. A layer's slab of a page:
+//   K [kv_heads][page_size][head_size], then V of the same shape, in 16-bit types and int8;
+//   for int8 then the scales of K and of V, float [kv_heads][page_size] each.
+// So 16 consecutive tokens of one head are one box of rows for a bulk tensor copy at every page
+// size (a multiple of 16; 8 works too, in boxes of 8).
+struct KvView {
+  std::byte* base = nullptr;     // first page of the group
+  std::size_t page_bytes = 0;    // from one page to the next
+  std::size_t layer_offset = 0;  // of the layer's slab inside a page
+  KvType type = KvType::bf16;    // f16, bf16, int8
+  int page_size = 0;             // tokens
+  int kv_heads = 0;
+  int head_size = 0;
+};
+
+// The sequences of a pass in one KV group, device memory; written once per pass, read by all its
+// layers. Entries from `*count` on are padding and must not be read.
+struct SequenceTable {
+  int capacity = 0;                              // sequences the arrays have room for
+  int count = 0;                                 // sequences of this pass (host copy)
+  const std::int32_t* first_row = nullptr;       // [capacity] row of the pass
+  const std::int32_t* rows = nullptr;            // [capacity] rows of the pass: 1 in decode
+  const std::int32_t* first_position = nullptr;  // [capacity]; keys seen by the last row:
+                                                 // first_position + rows
+  const std::int32_t* first_page = nullptr;      // [capacity] index into `pages` of its page table
+  const std::int32_t* pages = nullptr;           // page tables, one after the other; -1: given back
+  const std::int32_t* row_sequence = nullptr;    // [rows of the pass] which sequence a row is of
+  const std::int32_t* row_position = nullptr;    // [rows of the pass]
+  int total_rows = 0;                            // of the pass (host copy)
+  int max_rows = 0;                              // most rows of one sequence (host copy)
+  int max_keys = 0;                              // most keys of one sequence (host copy)
+};
+
+}  // namespace quire::cuda

@@ -1,0 +1,187 @@
+#include "attention/paged_attention.h"
+
+#include <algorithm>
+
+#include "attention/kernels.h"
+#include "attention/merge.h"
+#include "attention/tile_policy.h"
+#include "base/error.h"
+
+namespace quire::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+PlanShape shape_of(const Launch& launch, const PagedAttentionCall& call) {
+  return {call.sequences.total_rows, call.sequences.count, call.heads, call.sequences.max_keys,
+          launch.multiprocessors};
+}
+
+// Parts of the workspace; all grow with each of the limits.
+struct Workspace {
+  std::size_t partial, partial_states, carry, plan, total;
+
+  Workspace(const PlanShape& shape, int head_size) {
+    const std::size_t rows = plan_layout(shape, nullptr).partial_rows;
+    const std::size_t threads_rows =
+        static_cast<std::size_t>(shape.multiprocessors * large_policy(head_size).blocks_per_sm) *
+        kLargeRows;
+    partial = 0;
+    partial_states = partial + aligned(rows * head_size * sizeof(float));
+    carry = partial_states + aligned(rows * sizeof(float2));
+    plan = carry + aligned(threads_rows * padded_width(head_size) * sizeof(float));
+    total = plan + plan_bytes(shape);
+  }
+};
+
+Status check(const PagedAttentionCall& call) {
+  const KvView& kv = call.kv;
+  if (kv.kv_heads < 1 || call.heads % kv.kv_heads != 0) {
+    return error(StatusCode::unsupported, "{} query heads for {} key-value heads", call.heads,
+                 kv.kv_heads);
+  }
+  if (attention_kernels(kv.type, kv.head_size).small.kernel == nullptr) {
+    return error(
+        StatusCode::unsupported,
+        "attention of head size {} with KV type {}: sizes are 16, 24, 32, 64, 80, 96, 128, "
+        "192, 256 and types f16, bf16, int8",
+        kv.head_size, static_cast<int>(kv.type));
+  }
+  if (kv.page_size < 8 || kv.page_size > 128 || (kv.page_size & (kv.page_size - 1)) != 0) {
+    return error(StatusCode::unsupported,
+                 "attention over pages of {} tokens: sizes are 8, 16, 32, 64, 128", kv.page_size);
+  }
+  return {};
+}
+
+int page_shift(int page_size) {
+  int shift = 0;
+  while ((1 << shift) < page_size) ++shift;
+  return shift;
+}
+
+PlanArgs plan_args(const Launch& launch, const PagedAttentionCall& call, const Plan& plan) {
+  const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
+  return {call.sequences,
+          call.kv.kv_heads,
+          call.heads / call.kv.kv_heads,
+          call.window,
+          kSmallTileLimit,
+          launch.multiprocessors * kernels.small.blocks_per_sm,
+          launch.multiprocessors * kernels.large.blocks_per_sm,
+          plan};
+}
+
+AttentionArgs attention_args(const PagedAttentionCall& call, const Plan& plan,
+                             const Workspace& workspace) {
+  const KvView& kv = call.kv;
+  const int element = kv.type == KvType::int8 ? 1 : 2;
+  const std::uint32_t tokens = kv.kv_heads * kv.page_size;
+  AttentionArgs args{};
+  args.query = call.query;
+  args.output = call.output;
+  args.keys = kv.base + kv.layer_offset;
+  args.page_bytes = kv.page_bytes;
+  args.value_offset = tokens * kv.head_size * element;
+  args.key_scale_offset = 2 * args.value_offset;
+  args.value_scale_offset = args.key_scale_offset + tokens * 4;
+  args.page_shift = page_shift(kv.page_size);
+  args.heads = call.heads;
+  args.kv_heads = kv.kv_heads;
+  args.group = call.heads / kv.kv_heads;
+  args.window = call.window;
+  args.score_factor = call.scale * 1.4426950408889634f;
+  args.soft_cap = call.soft_cap;
+  args.soft_cap_inner = call.soft_cap > 0 ? call.scale / call.soft_cap : 0;
+  args.sinks = call.sinks;
+  args.sequences = call.sequences;
+  args.plan = plan;
+  args.partial = reinterpret_cast<float*>(call.workspace + workspace.partial);
+  args.partial_states = reinterpret_cast<float2*>(call.workspace + workspace.partial_states);
+  args.carry = reinterpret_cast<float4*>(call.workspace + workspace.carry);
+  return args;
+}
+
+Status launch_tiles(const Launch& launch, const TileKernel& tile, const AttentionArgs& args,
+                    const char* what) {
+  Status status = status_of(
+      cudaFuncSetAttribute(reinterpret_cast<const void*>(tile.kernel),
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, tile.shared_bytes),
+      what);
+  if (!status) return status;
+  AttentionArgs copy = args;
+  void* parameters[] = {&copy};
+  return status_of(
+      cudaLaunchKernel(reinterpret_cast<const void*>(tile.kernel),
+                       dim3(launch.multiprocessors * tile.blocks_per_sm), dim3(tile.threads),
+                       parameters, tile.shared_bytes, launch.stream),
+      what);
+}
+
+}  // namespace
+
+AttentionKernels attention_kernels(KvType type, int head_size) {
+  if (head_size <= 32) return tiny_head_kernels(type, head_size);
+  if (head_size <= 80) return narrow_head_kernels(type, head_size);
+  if (head_size <= 128) return middle_head_kernels(type, head_size);
+  return wide_head_kernels(type, head_size);
+}
+
+std::size_t attention_workspace_bytes(int max_rows, int max_sequences, int heads, int head_size,
+                                      int max_keys, int multiprocessors) {
+  // Smaller heads run more blocks at once, so take the larger of the two.
+  const PlanShape shape{max_rows, max_sequences, heads, max_keys, multiprocessors};
+  return std::max(Workspace(shape, head_size).total,
+                  Workspace(shape, std::min(head_size, 128)).total);
+}
+
+std::size_t attention_plan_bytes(int max_rows, int max_sequences, int heads, int max_keys,
+                                 int multiprocessors) {
+  return plan_bytes({max_rows, max_sequences, heads, max_keys, multiprocessors});
+}
+
+Status plan_attention(const Launch& launch, const PagedAttentionCall& call) {
+  if (Status status = check(call); !status) return status;
+  return launch_plan(launch,
+                     plan_args(launch, call, plan_layout(shape_of(launch, call), call.plan)));
+}
+
+Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
+  if (Status status = check(call); !status) return status;
+  const SequenceTable& sequences = call.sequences;
+  if (sequences.count == 0 || sequences.total_rows == 0) return {};
+  const PlanShape shape = shape_of(launch, call);
+  const Workspace workspace(shape, call.kv.head_size);
+  std::byte* plan_memory = call.plan != nullptr ? call.plan : call.workspace + workspace.plan;
+  const Plan plan = plan_layout(shape, plan_memory);
+  if (call.plan == nullptr) {
+    if (Status status = launch_plan(launch, plan_args(launch, call, plan)); !status) return status;
+  }
+  const AttentionArgs args = attention_args(call, plan, workspace);
+  const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
+  const int most_rows = sequences.max_rows * args.group;  // of one sequence
+  const bool alike = sequences.total_rows == sequences.count * sequences.max_rows;
+  if (most_rows > kSmallTileLimit) {
+    if (Status status = launch_tiles(launch, kernels.large, args, "attention of large tiles");
+        !status) {
+      return status;
+    }
+  }
+  if (most_rows <= kSmallTileLimit || !alike) {
+    if (Status status = launch_tiles(launch, kernels.small, args, "attention of small tiles");
+        !status) {
+      return status;
+    }
+  }
+  if (sequences.max_keys <= kSplitKeys) return {};
+  const int tiles =
+      sequences.count * (most_rows > kSmallRows ? 2 : 1) +
+      (most_rows > kSmallTileLimit ? sequences.total_rows * args.group / kSmallRows : 0);
+  return launch_merge(launch, args, call.kv.head_size, tiles);
+}
+
+}  // namespace quire::cuda

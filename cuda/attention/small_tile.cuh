@@ -1,0 +1,233 @@
+#pragma once
+
+#include "attention/key_blocks.cuh"
+#include "attention/tile.cuh"
+
+namespace quire::cuda {
+
+// Tiles of 16 rows: decode, and short runs of new tokens. The four warps share the 64 keys of a
+// block for the scores, all do the softmax of all 16 rows, and share the dimensions of the output.
+// Sums are made in the order of large_tile_kernel, bit for bit.
+template <class Format, int kHeadSize>
+struct SmallTile {
+  static constexpr TilePolicy kPolicy = small_policy(kHeadSize, Format::kBytes);
+  static constexpr int kThreads = kPolicy.warps * 32;
+  static constexpr TileMemory kMemory =
+      tile_memory(kSmallRows, kHeadSize, Format::kBytes, kPolicy.stages, Format::kScaled, true);
+  static constexpr int kPairs = padded_width(kHeadSize) / 16;
+  static constexpr int kOwnPairs = (kPairs + kPolicy.warps - 1) / kPolicy.warps;
+  using Sums = float[kOwnPairs][2][4];
+
+  // Scores of the warp's 16 keys, to shared memory.
+  __device__ static void own_scores(unsigned queries, unsigned keys, float* scores, int warp,
+                                    int lane) {
+    float sums[2][4] = {};
+#pragma unroll
+    for (int step = 0; step < kPairs; ++step) {
+      unsigned a[4], b[4];
+      load_matrices(a, queries + step * 32);
+      Format::load_keys(b, keys + step * 16 * Format::kBytes);
+      multiply(sums[0], a, b[0], b[1], typename Format::Operand{});
+      multiply(sums[1], a, b[2], b[3], typename Format::Operand{});
+    }
+    float* to = scores + (lane >> 2) * kScorePitch + warp * 16 + (lane & 3) * 2;
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      *reinterpret_cast<float2*>(to + tile * 8) = make_float2(sums[tile][0], sums[tile][1]);
+      *reinterpret_cast<float2*>(to + tile * 8 + 8 * kScorePitch) =
+          make_float2(sums[tile][2], sums[tile][3]);
+    }
+  }
+
+  __device__ static void all_scores(BlockScores& to, const float* scores, int lane) {
+    const float* from = scores + (lane >> 2) * kScorePitch + (lane & 3) * 2;
+#pragma unroll
+    for (int tile = 0; tile < 8; ++tile) {
+      const float2 top = *reinterpret_cast<const float2*>(from + tile * 8);
+      const float2 bottom = *reinterpret_cast<const float2*>(from + tile * 8 + 8 * kScorePitch);
+      to[tile][0] = top.x;
+      to[tile][1] = top.y;
+      to[tile][2] = bottom.x;
+      to[tile][3] = bottom.y;
+    }
+  }
+
+  // sums += scores * values for the warp's pairs: warp, warp + 4, ...
+  __device__ static void add_values(Sums& sums, const BlockScores& scores, unsigned values,
+                                    int warp) {
+#pragma unroll
+    for (int step = 0; step < kKeyBlock / 16; ++step) {
+      unsigned a[4];
+      pack_scores<Format>(a, scores, step);
+#pragma unroll
+      for (int i = 0; i < kOwnPairs; ++i) {
+        const int pair = warp + i * kPolicy.warps;
+        if (kPairs % kPolicy.warps != 0 && pair >= kPairs) break;
+        unsigned b[4];
+        Format::load_values(b, values + step * 16 * kMemory.key_pitch + pair * 16 * Format::kBytes);
+        multiply(sums[i][0], a, b[0], b[1], typename Format::Operand{});
+        multiply(sums[i][1], a, b[2], b[3], typename Format::Operand{});
+      }
+    }
+  }
+
+  __device__ static void rescale(Sums& sums, float2 factors) {
+    if (!__any_sync(0xffffffffu, factors.x != 1.0f || factors.y != 1.0f)) return;
+#pragma unroll
+    for (int i = 0; i < kOwnPairs; ++i) {
+#pragma unroll
+      for (int tile = 0; tile < 2; ++tile) {
+        sums[i][tile][0] *= factors.x;
+        sums[i][tile][1] *= factors.x;
+        sums[i][tile][2] *= factors.y;
+        sums[i][tile][3] *= factors.y;
+      }
+    }
+  }
+
+  // Folds the finished split into what earlier splits gave.
+  __device__ static void fold(Sums& carried, SoftmaxState (&carried_states)[2], Sums& sums,
+                              SoftmaxState (&states)[2]) {
+    const MergeFactors top = attention::merge(carried_states[0], states[0], BaseTwo{});
+    const MergeFactors bottom = attention::merge(carried_states[1], states[1], BaseTwo{});
+#pragma unroll
+    for (int i = 0; i < kOwnPairs; ++i) {
+#pragma unroll
+      for (int tile = 0; tile < 2; ++tile) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          float& left = carried[i][tile][e];
+          left = merge_sum(left, sums[i][tile][e], e < 2 ? top : bottom);
+          sums[i][tile][e] = 0;
+        }
+      }
+    }
+    states[0] = {};
+    states[1] = {};
+  }
+
+  __device__ static void write(const AttentionArgs& args, const Tile& tile, const WorkItem& item,
+                               const Sums& sums, const SoftmaxState (&states)[2], int warp,
+                               int lane) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = (lane >> 2) + half * 8;
+      if (row >= tile.rows) continue;
+      const std::size_t partial =
+          static_cast<std::size_t>(item.partial) + tile.head * tile.rows + row;
+      const float factor =
+          item.partial >= 0 ? 1 : finish_row(args, states[half], tile.query_head(args, row));
+      const std::size_t place = tile.place(args, row) * kHeadSize;
+#pragma unroll
+      for (int i = 0; i < kOwnPairs; ++i) {
+        const int pair = warp + i * kPolicy.warps;
+        if (pair >= kPairs) break;
+        if (item.partial >= 0) {
+          store_partial<Format, kHeadSize>(args.partial + partial * kHeadSize, sums[i], pair, half,
+                                           lane);
+        } else {
+          store_output<Format, kHeadSize>(args.output + place, sums[i], pair, half, factor, lane);
+        }
+      }
+      if (item.partial >= 0 && warp == 0 && (lane & 3) == 0) {
+        args.partial_states[partial] = make_float2(states[half].maximum, states[half].sum);
+      }
+    }
+  }
+};
+
+template <class Format, int kHeadSize>
+__global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
+                                  SmallTile<Format, kHeadSize>::kPolicy.blocks_per_sm)
+    small_tile_kernel(const __grid_constant__ AttentionArgs args) {
+  using Body = SmallTile<Format, kHeadSize>;
+  constexpr TileMemory kMemory = Body::kMemory;
+  constexpr int kAhead = Body::kPolicy.stages - 1;
+  extern __shared__ __align__(16) std::byte memory[];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const unsigned start = shared_address(memory);
+  int2* bounds = reinterpret_cast<int2*>(memory + kMemory.bounds);
+  float* scores_memory = reinterpret_cast<float*>(memory + kMemory.scores);
+  const std::byte** page_slots = reinterpret_cast<const std::byte**>(memory + kMemory.pages);
+  const unsigned query_lane =
+      start + kMemory.query + (lane & 15) * kMemory.query_pitch + (lane >> 4) * 16;
+  const unsigned key_lane =
+      warp * 16 * kMemory.key_pitch + Format::key_lane(lane, kMemory.key_pitch);
+  const unsigned value_lane = kMemory.slot + Format::value_lane(lane, kMemory.key_pitch);
+  const PlanCounters& counters = *args.plan.counters;
+  const ItemQueue queue{&args.plan.counters->small_next, &args.plan.counters->small_done,
+                        counters.small_items * args.kv_heads,
+                        reinterpret_cast<int*>(memory + kMemory.shared_item)};
+  clear_padding<Format, kHeadSize, Body::kThreads>(memory + kMemory.stages,
+                                                   Body::kPolicy.stages * 2 * kKeyBlock,
+                                                   kMemory.key_pitch, kMemory.stage, kMemory.slot);
+  queue.ask();
+  while (true) {
+    __syncthreads();
+    const int index = queue.take();
+    if (index < 0) break;
+    const WorkItem item = args.plan.small_items[index / args.kv_heads];
+    const Tile tile(args, item, index % args.kv_heads, kSmallRows);
+    const KeyBlocks<Format, kHeadSize, Body::kThreads> blocks(
+        args, tile.sequence, tile.head, page_slots, tile.first_key, tile.end_key);
+    const int first_block = tile.first_block(), end_block = tile.end_block();
+    if (threadIdx.x < (kAhead + 1) * 8) {
+      const int block = first_block + threadIdx.x / 8;
+      blocks.set_page(block, threadIdx.x % 8, blocks.page(block, threadIdx.x % 8));
+    }
+    if (threadIdx.x < kSmallRows) bounds[threadIdx.x] = tile.bounds(args, threadIdx.x);
+    __syncthreads();
+    queue.ask();
+    int load_stage = 0;
+    for (int block = first_block; block < first_block + kAhead; ++block) {
+      if (block < end_block) {
+        blocks.load(block, start + kMemory.stages + load_stage * kMemory.stage, kMemory.key_pitch,
+                    kMemory.slot);
+      }
+      commit_copies();
+      ++load_stage;
+    }
+    load_queries<Format, kHeadSize, kSmallRows, Body::kThreads>(args, tile, memory + kMemory.query,
+                                                                kMemory.query_pitch);
+
+    typename Body::Sums sums = {}, carried = {};
+    SoftmaxState states[2], carried_states[2];
+    const float factor = args.soft_cap > 0 ? 1.0f : args.score_factor;
+    int stage = 0;
+    for (int block = first_block; block < end_block; ++block) {
+      wait_copies<kAhead - 1>();
+      __syncthreads();
+      if (block + kAhead < end_block) {
+        blocks.load(block + kAhead, start + kMemory.stages + load_stage * kMemory.stage,
+                    kMemory.key_pitch, kMemory.slot);
+      }
+      commit_copies();
+      load_stage = load_stage == kAhead ? 0 : load_stage + 1;
+      const int later_page = threadIdx.x < 8 ? blocks.page(block + kAhead + 1, threadIdx.x) : -1;
+
+      const unsigned stage_start = start + kMemory.stages + stage * kMemory.stage;
+      const float* scales = reinterpret_cast<const float*>(
+          memory + kMemory.stages + stage * kMemory.stage + 2 * kMemory.slot);
+      Body::own_scores(query_lane, stage_start + key_lane, scores_memory, warp, lane);
+      __syncthreads();
+      BlockScores scores;
+      Body::all_scores(scores, scores_memory, lane);
+      prepare_scores<Format>(args, tile, block, scores, scales, bounds, lane >> 2, lane);
+      Body::rescale(sums, softmax_step(scores, factor, states));
+      if constexpr (Format::kScaled) scale_scores(scores, scales + kKeyBlock, lane);
+      Body::add_values(sums, scores, stage_start + value_lane, warp);
+      if (threadIdx.x < 8) blocks.set_page(block + kAhead + 1, threadIdx.x, later_page);
+      stage = stage == kAhead ? 0 : stage + 1;
+
+      if ((block + 1) % kSplitBlocks == 0 || block + 1 == end_block) {
+        sum_lanes(states[0]);
+        sum_lanes(states[1]);
+        Body::fold(carried, carried_states, sums, states);
+      }
+    }
+    Body::write(args, tile, item, carried, carried_states, warp, lane);
+  }
+  queue.leave();
+}
+
+}  // namespace quire::cuda

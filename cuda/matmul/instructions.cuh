@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+
+// The PTX instructions of the products, one function each.
+namespace quire::cuda {
+
+__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// Waits until the kernels before this one in the stream have finished (programmatic dependent
+// launch; nothing to wait for below compute capability 9.0).
+__device__ __forceinline__ void wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Lets the next kernel of the stream start its part before its wait.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// d += a b: a 16 x 16 (weights), b 16 x 8 (tokens), bfloat16 with float32 sums.
+__device__ __forceinline__ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4],
+                                             std::uint32_t b0, std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Four 8 x 8 matrices of 16-bit elements; each lane gives the address of one row.
+__device__ __forceinline__ void load_matrices(std::uint32_t (&to)[4], std::uint32_t address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(address)
+               : "memory");
+}
+
+// 16 bytes to shared memory, not through L1; with `valid` false zeros, and nothing is read.
+__device__ __forceinline__ void copy_async(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(from)
+               : "memory");
+}
+__device__ __forceinline__ void copy_async_or_zero(std::uint32_t to, const void* from, bool valid) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Waits until at most `kPending` groups of this thread are under way.
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// A barrier of `threads` threads of a block; `id` 1 ... 15.
+__device__ __forceinline__ void group_barrier(int id, int threads) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Products and sums of two bfloat16 in a register, each rounded once.
+__device__ __forceinline__ std::uint32_t multiply2(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t d;
+  asm("{ .reg .b32 z; mov.b32 z, 0x80008000; fma.rn.bf16x2 %0, %1, %2, z; }"
+      : "=r"(d)
+      : "r"(a), "r"(b));
+  return d;
+}
+__device__ __forceinline__ std::uint32_t multiply_add2(std::uint32_t a, std::uint32_t b,
+                                                       std::uint32_t c) {
+  std::uint32_t d;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+  return d;
+}
+// a - b for integers that bfloat16 holds exactly.
+__device__ __forceinline__ std::uint32_t subtract2(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t d;
+  asm("{ .reg .b32 one; mov.b32 one, 0xbf80bf80; fma.rn.bf16x2 %0, %2, one, %1; }"
+      : "=r"(d)
+      : "r"(a), "r"(b));
+  return d;
+}
+// {low, high} rounded to bfloat16.
+__device__ __forceinline__ std::uint32_t pack2(float low, float high) {
+  std::uint32_t d;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+  return d;
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,5 @@
+#include "matmul/product_kernels.cuh"
+
+namespace quire::cuda {
+template ProductKernels product_kernels<WeightKind::code5>();
+}  // namespace quire::cuda

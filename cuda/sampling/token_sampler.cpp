@@ -1,0 +1,241 @@
+#include "sampling/token_sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "sampling/draw_tokens.h"
+#include "sampling/penalties.h"
+#include "sampling/philox.h"
+
+namespace quire::cuda {
+namespace {
+
+// Bytes of each part of the device memory; multiples of 256.
+struct Parts {
+  std::size_t logits = 0, counts = 0, draws = 0, results = 0;
+
+  Parts(int rows, int vocabulary) {
+    const auto r = static_cast<std::uint64_t>(std::max(rows, 1));
+    const CheckedSize row = CheckedSize(static_cast<std::uint64_t>(std::max(vocabulary, 1))) * 4;
+    const std::size_t most = (row * r).get().value_or(SIZE_MAX / 8);
+    logits = counts = round_up<std::size_t>(std::min(most, SIZE_MAX / 8), 256);
+    draws = round_up<std::size_t>(r * sizeof(DeviceDraw), 256);
+    results = round_up<std::size_t>(r * sizeof(DeviceDrawResult), 256);
+  }
+  std::size_t total() const { return logits + counts + draws + results; }
+};
+
+}  // namespace
+
+std::size_t TokenSampler::device_bytes(int rows, int vocabulary) {
+  return Parts(rows, vocabulary).total();
+}
+
+Result<std::unique_ptr<TokenSampler>> TokenSampler::create(int rows, int vocabulary) {
+  std::unique_ptr<TokenSampler> sampler(new TokenSampler(std::max(rows, 1), vocabulary));
+  if (Status status = sampler->allocate(); !status.ok()) return status;
+  return sampler;
+}
+
+Status TokenSampler::allocate() {
+  const Parts parts(rows_, vocabulary_);
+  void* memory = nullptr;
+  if (Status s = status_of(cudaMalloc(&memory, parts.total()), "cudaMalloc of sampling memory");
+      !s.ok()) {
+    return s;
+  }
+  device_ = static_cast<std::byte*>(memory);
+  changed_ = reinterpret_cast<float*>(device_);
+  counts_ = reinterpret_cast<std::int32_t*>(device_ + parts.logits);
+  draws_ = reinterpret_cast<DeviceDraw*>(device_ + parts.logits + parts.counts);
+  results_ =
+      reinterpret_cast<DeviceDrawResult*>(device_ + parts.logits + parts.counts + parts.draws);
+  return status_of(cudaMemset(counts_, 0, parts.counts), "cudaMemset of token counts");
+}
+
+TokenSampler::~TokenSampler() {
+  cudaFree(device_);
+  cudaFree(device_words_);
+}
+
+bool TokenSampler::on_device(const DrawArgs& args) const {
+  return vocabulary_ <= kMostVocabulary && args.logprobs <= kMostTopLogprobs &&
+         args.params.bias.size() <= kMostBias && args.vocabulary == vocabulary_;
+}
+
+DeviceDraw TokenSampler::describe(const DrawArgs& args, int slot) {
+  const DrawParams& params = args.params;
+  DeviceDraw draw;
+  draw.raw = args.logits;
+  draw.temperature = params.temperature;
+  draw.with_min_p = params.min_p > 0;
+  if (draw.with_min_p)
+    draw.min_p_shift = double{params.temperature} * std::log(double{params.min_p});
+  draw.top_p = params.top_p;
+  draw.top_k = params.top_k;
+  draw.draw = args.draw;
+  draw.given = args.given;
+  draw.top_logprobs = args.logprobs;
+  draw.uniform = sampling::uniform(args.seed, static_cast<std::uint32_t>(args.choice),
+                                   static_cast<std::uint32_t>(args.position));
+  if (!args.draw || !sampling::changes_logits(params)) return draw;
+
+  draw.changed = changed_ + static_cast<std::size_t>(slot) * static_cast<std::size_t>(vocabulary_);
+  draw.counts = counts_ + static_cast<std::size_t>(slot) * static_cast<std::size_t>(vocabulary_);
+  draw.repetition_penalty = params.repetition_penalty;
+  draw.frequency_penalty = params.frequency_penalty;
+  draw.presence_penalty = params.presence_penalty;
+  const auto add = [&](std::span<const std::int32_t> ids, std::int32_t& first,
+                       std::int32_t& count) {
+    first = static_cast<std::int32_t>(words_.size());
+    count = static_cast<std::int32_t>(ids.size());
+    words_.insert(words_.end(), ids.begin(), ids.end());
+  };
+  const bool penalties = params.repetition_penalty != 1 || params.frequency_penalty != 0 ||
+                         params.presence_penalty != 0;
+  if (penalties) {
+    add(args.output, draw.output, draw.output_count);
+    if (params.repetition_penalty != 1) add(args.prompt, draw.prompt, draw.prompt_count);
+  }
+  add(params.banned, draw.banned, draw.banned_count);
+  add(params.allowed, draw.allowed, draw.allowed_count);
+  draw.bias = static_cast<std::int32_t>(words_.size());
+  draw.bias_count = static_cast<std::int32_t>(params.bias.size());
+  for (const auto& [id, bias] : params.bias) {
+    words_.push_back(id);
+    words_.push_back(std::bit_cast<std::int32_t>(bias));
+  }
+  return draw;
+}
+
+Status TokenSampler::run(const Launch& launch, std::span<const DrawArgs> draws,
+                         std::span<DrawResult> results) {
+  if (draws.size() != results.size()) {
+    return error(StatusCode::internal, "sample: {} draws, {} results", draws.size(),
+                 results.size());
+  }
+  for (std::size_t first = 0; first < draws.size(); first += static_cast<std::size_t>(rows_)) {
+    const std::size_t count = std::min(draws.size() - first, static_cast<std::size_t>(rows_));
+    if (Status s = run_batch(launch, draws.subspan(first, count), results.subspan(first, count));
+        !s.ok()) {
+      return s;
+    }
+  }
+  return {};
+}
+
+Status TokenSampler::run_batch(const Launch& launch, std::span<const DrawArgs> draws,
+                               std::span<DrawResult> results) {
+  host_draws_.clear();
+  words_.clear();
+  std::vector<std::size_t> owner;  // of each device draw
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    if (!on_device(draws[i])) continue;
+    host_draws_.push_back(describe(draws[i], static_cast<int>(owner.size())));
+    owner.push_back(i);
+  }
+  std::vector<bool> drawn(draws.size(), false);
+  if (!owner.empty()) {
+    if (words_.size() > word_capacity_) {
+      cudaFree(device_words_);
+      device_words_ = nullptr;
+      word_capacity_ = 0;
+      void* memory = nullptr;
+      const std::size_t words = 2 * words_.size();
+      if (Status s = status_of(cudaMalloc(&memory, words * sizeof(std::int32_t)),
+                               "cudaMalloc of token lists");
+          !s.ok()) {
+        return s;
+      }
+      device_words_ = static_cast<std::int32_t*>(memory);
+      word_capacity_ = words;
+    }
+    if (Status s = status_of(
+            cudaMemcpyAsync(draws_, host_draws_.data(), host_draws_.size() * sizeof(DeviceDraw),
+                            cudaMemcpyHostToDevice, launch.stream),
+            "copying draws");
+        !s.ok()) {
+      return s;
+    }
+    if (!words_.empty()) {
+      if (Status s = status_of(
+              cudaMemcpyAsync(device_words_, words_.data(), words_.size() * sizeof(std::int32_t),
+                              cudaMemcpyHostToDevice, launch.stream),
+              "copying token lists");
+          !s.ok()) {
+        return s;
+      }
+    }
+    const int count = static_cast<int>(owner.size());
+    if (Status s = draw_tokens(launch, draws_, device_words_, count, vocabulary_, results_);
+        !s.ok()) {
+      return s;
+    }
+    host_results_.resize(owner.size());
+    if (Status s = status_of(cudaMemcpyAsync(host_results_.data(), results_,
+                                             host_results_.size() * sizeof(DeviceDrawResult),
+                                             cudaMemcpyDeviceToHost, launch.stream),
+                             "copying drawn tokens");
+        !s.ok()) {
+      return s;
+    }
+    if (Status s = status_of(cudaStreamSynchronize(launch.stream), "drawing tokens"); !s.ok()) {
+      return s;
+    }
+    for (std::size_t d = 0; d < owner.size(); ++d) {
+      if (host_results_[d].outcome == DrawOutcome::too_wide) continue;
+      take_result(draws[owner[d]], host_results_[d], results[owner[d]]);
+      drawn[owner[d]] = true;
+    }
+  }
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    if (drawn[i]) continue;
+    if (Status s = run_on_host(launch, draws[i], results[i]); !s.ok()) return s;
+  }
+  return {};
+}
+
+void TokenSampler::take_result(const DrawArgs& args, const DeviceDrawResult& from,
+                               DrawResult& to) const {
+  to = DrawResult();
+  to.token = from.token;
+  if (from.outcome == DrawOutcome::no_finite_logit) {
+    to.status =
+        error(StatusCode::internal, "none of the {} logits is a finite number", vocabulary_);
+    return;
+  }
+  if (from.outcome == DrawOutcome::all_excluded) {
+    to.status = error(StatusCode::invalid_argument,
+                      "{} banned and {} allowed tokens leave none of the {} that could be chosen",
+                      args.params.banned.size(), args.params.allowed.size(), vocabulary_);
+    return;
+  }
+  if (args.logprobs < 0) return;
+  to.logprob = from.logprob;
+  for (std::int32_t i = 0; i < from.top_count; ++i) {
+    to.top.emplace_back(from.top_ids[i], from.top_logprobs[i]);
+  }
+}
+
+Status TokenSampler::run_on_host(const Launch& launch, const DrawArgs& args, DrawResult& result) {
+  host_row_.resize(static_cast<std::size_t>(args.vocabulary));
+  if (Status s =
+          status_of(cudaMemcpyAsync(host_row_.data(), args.logits, host_row_.size() * sizeof(float),
+                                    cudaMemcpyDeviceToHost, launch.stream),
+                    "copying logits");
+      !s.ok()) {
+    return s;
+  }
+  if (Status s = status_of(cudaStreamSynchronize(launch.stream), "copying logits"); !s.ok()) {
+    return s;
+  }
+  DrawArgs on_host = args;
+  on_host.logits = host_row_.data();
+  result = draw_token(on_host, host_scratch_);
+  return {};
+}
+
+}  // namespace quire::cuda

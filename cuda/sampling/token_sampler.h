@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <quire/status.h>
+
+#include "base/launch.h"
+#include "sampling/device_draw.h"
+#include "sampling/draw.h"
+
+namespace quire::cuda {
+
+// Draws the tokens of a pass on the GPU, so that only ids and the wanted log-probabilities come
+// back. What the kernel does not do (more than kMostTopLogprobs log-probabilities, a nucleus of
+// thousands of tokens) is drawn by quire::draw_token over a copied row.
+class TokenSampler {
+ public:
+  // Memory for draws over `rows` rows of logits at a time. Errors: out_of_memory, device_error.
+  static Result<std::unique_ptr<TokenSampler>> create(int rows, int vocabulary);
+  // Device bytes that create allocates.
+  static std::size_t device_bytes(int rows, int vocabulary);
+  ~TokenSampler();
+  TokenSampler(const TokenSampler&) = delete;
+  TokenSampler& operator=(const TokenSampler&) = delete;
+
+  // `logits` of the draws are device memory, written by earlier work on the stream. Waits for the
+  // results: one for each draw.
+  Status run(const Launch& launch, std::span<const DrawArgs> draws, std::span<DrawResult> results);
+
+ private:
+  TokenSampler(int rows, int vocabulary) : rows_(rows), vocabulary_(vocabulary) {}
+  Status allocate();
+  bool on_device(const DrawArgs& args) const;
+  Status run_batch(const Launch& launch, std::span<const DrawArgs> draws,
+                   std::span<DrawResult> results);
+  Status run_on_host(const Launch& launch, const DrawArgs& args, DrawResult& result);
+  void take_result(const DrawArgs& args, const DeviceDrawResult& from, DrawResult& to) const;
+  DeviceDraw describe(const DrawArgs& args, int slot);
+
+  int rows_;
+  int vocabulary_;
+  std::byte* device_ = nullptr;  // changed logits, counts, draws, results
+  float* changed_ = nullptr;     // [rows][vocabulary]
+  std::int32_t* counts_ = nullptr;
+  DeviceDraw* draws_ = nullptr;          // [rows]
+  DeviceDrawResult* results_ = nullptr;  // [rows]
+  std::int32_t* device_words_ = nullptr;
+  std::size_t word_capacity_ = 0;
+  std::vector<DeviceDraw> host_draws_;
+  std::vector<DeviceDrawResult> host_results_;
+  std::vector<std::int32_t> words_;
+  std::vector<float> host_row_;
+  DrawScratch host_scratch_;
+};
+
+}  // namespace quire::cuda

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "catch.h"
+
+namespace quire::testing {
+
+// Whether there is a GPU to test on; says so if not.
+inline bool has_gpu() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0) return true;
+  WARN("skipped: no GPU");
+  return false;
+}
+
+}  // namespace quire::testing

@@ -1,0 +1,271 @@
+#include <cmath>
+
+#include "device.h"
+
+namespace quire::test {
+namespace {
+
+constexpr std::uint64_t kSeed = 77;
+constexpr int kTokenCounts[] = {1, 5, 16, 30, 64, 100};
+
+float bfloat(const __nv_bfloat16& value) {
+  std::uint16_t bits;
+  std::memcpy(&bits, &value, 2);
+  return bfloat16_to_float(bits);
+}
+
+std::vector<float> random_values(std::size_t count, std::mt19937_64& random) {
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+TEST_CASE("Q, K and V of different types stand side by side, with their biases") {
+  if (no_device()) return;
+  std::mt19937_64 random(kSeed);
+  const ProductFixture fixture;
+  const std::int64_t columns = 768, widths[3] = {144, 40, 40}, stride = 224;
+  const StoredMatrix stored[3] = {random_matrix(DType::q4_k, widths[0], columns, random),
+                                  random_matrix(DType::q4_k, widths[1], columns, random),
+                                  random_matrix(DType::q6_k, widths[2], columns, random)};
+  std::unique_ptr<PackedMatrix> packed[3];
+  std::vector<float> biases[3];
+  std::vector<DeviceArray<float>> device_biases;
+  for (int i = 0; i < 3; ++i) {
+    packed[i] = fixture.pack(stored[i]);
+    biases[i] = random_values(static_cast<std::size_t>(widths[i]), random);
+    device_biases.emplace_back(biases[i]);
+  }
+  for (const int tokens : kTokenCounts) {
+    const Input input(tokens, columns, random);
+    const DeviceArray<__nv_bfloat16> out(static_cast<std::size_t>(tokens * stride));
+    REQUIRE(cudaMemset(out.get(), 0xff, out.size() * 2) == cudaSuccess);
+    cuda::ProductCall call;
+    call.rows = tokens;
+    call.input = input.device.get();
+    call.matrices = 3;
+    for (int i = 0; i < 3; ++i) {
+      call.weights[i] = packed[i].get();
+      call.bias[i] = device_biases[static_cast<std::size_t>(i)].get();
+    }
+    call.epilogue = cuda::Epilogue::store_bfloat16;
+    call.out_bfloat16 = out.get();
+    call.out_stride = stride;
+    fixture.run(call);
+    const auto result = out.read();
+    int wrong = 0;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      std::int64_t at = t * stride;
+      for (int i = 0; i < 3; ++i) {
+        for (std::int64_t r = 0; r < widths[i]; ++r, ++at) {
+          const double exact =
+              exact_product(stored[i], r, input, t) + biases[i][static_cast<std::size_t>(r)];
+          const double allowed =
+              allowed_error(stored[i], r, input.values, t) + std::abs(exact) * 0x1p-8;
+          wrong += !(std::abs(bfloat(result[static_cast<std::size_t>(at)]) - exact) <= allowed);
+        }
+      }
+    }
+    INFO(tokens << " tokens");
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("a product is added to the residual") {
+  if (no_device()) return;
+  std::mt19937_64 random(kSeed);
+  const ProductFixture fixture;
+  const std::int64_t rows = 130, columns = 1024;
+  const StoredMatrix stored = random_matrix(DType::q5_k, rows, columns, random);
+  const auto packed = fixture.pack(stored);
+  const std::vector<float> bias = random_values(static_cast<std::size_t>(rows), random);
+  const DeviceArray<float> device_bias(bias);
+  for (const int tokens : kTokenCounts) {
+    const Input input(tokens, columns, random);
+    const std::vector<float> before =
+        random_values(static_cast<std::size_t>(tokens * rows), random);
+    const DeviceArray<float> out(before);
+    cuda::ProductCall call;
+    call.rows = tokens;
+    call.input = input.device.get();
+    call.weights[0] = packed.get();
+    call.bias[0] = device_bias.get();
+    call.epilogue = cuda::Epilogue::add_residual;
+    call.residual_scale = 0.5f;
+    call.out_float = out.get();
+    call.out_stride = rows;
+    fixture.run(call);
+    const std::vector<float> result = out.read();
+    int wrong = 0;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const auto at = static_cast<std::size_t>(t * rows + r);
+        const double exact = before[at] + 0.5 * (exact_product(stored, r, input, t) +
+                                                 bias[static_cast<std::size_t>(r)]);
+        wrong += !(std::abs(result[at] - exact) <= allowed_error(stored, r, input.values, t));
+      }
+    }
+    INFO(tokens << " tokens");
+    CHECK(wrong == 0);
+  }
+}
+
+double gate(cuda::Epilogue epilogue, double x) {
+  if (epilogue == cuda::Epilogue::gated_silu) return x / (1 + std::exp(-x));
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
+}
+
+void check_gate(DType gate_type, DType up_type, cuda::Epilogue epilogue) {
+  std::mt19937_64 random(kSeed);
+  const ProductFixture fixture;
+  const std::int64_t rows = 203, columns = 512;
+  const StoredMatrix gates = random_matrix(gate_type, rows, columns, random);
+  const StoredMatrix ups = random_matrix(up_type, rows, columns, random);
+  const auto packed_gate = fixture.pack(gates), packed_up = fixture.pack(ups);
+  for (const int tokens : kTokenCounts) {
+    const Input input(tokens, columns, random);
+    const DeviceArray<__nv_bfloat16> out(static_cast<std::size_t>(tokens * rows));
+    REQUIRE(cudaMemset(out.get(), 0xff, out.size() * 2) == cudaSuccess);
+    cuda::ProductCall call;
+    call.rows = tokens;
+    call.input = input.device.get();
+    call.matrices = 2;
+    call.weights[0] = packed_gate.get();
+    call.weights[1] = packed_up.get();
+    call.epilogue = epilogue;
+    call.out_bfloat16 = out.get();
+    call.out_stride = rows;
+    fixture.run(call);
+    const auto result = out.read();
+    int wrong = 0;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const double x = exact_product(gates, r, input, t), up = exact_product(ups, r, input, t);
+        const double exact = gate(epilogue, x) * up;
+        const double allowed = 1.2 * std::abs(up) * allowed_error(gates, r, input.values, t) +
+                               (std::abs(x) + 0.2) * allowed_error(ups, r, input.values, t) +
+                               std::abs(exact) * 0x1p-8 + 1e-4;
+        wrong +=
+            !(std::abs(bfloat(result[static_cast<std::size_t>(t * rows + r)]) - exact) <= allowed);
+      }
+    }
+    INFO(info(gate_type).name << " and " << info(up_type).name << ", " << tokens << " tokens");
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("gate and up are one product, also of different types") {
+  if (no_device()) return;
+  check_gate(DType::q4_k, DType::q4_k, cuda::Epilogue::gated_silu);
+  check_gate(DType::bf16, DType::bf16, cuda::Epilogue::gated_gelu_tanh);
+  check_gate(DType::iq4_nl, DType::mxfp4, cuda::Epilogue::gated_silu);
+  check_gate(DType::q4_0, DType::q8_0, cuda::Epilogue::gated_gelu_tanh);
+}
+
+TEST_CASE("a range of a matrix's outputs starts in column 0") {
+  if (no_device()) return;
+  std::mt19937_64 random(kSeed);
+  const ProductFixture fixture;
+  const std::int64_t rows = 1000, columns = 256, first = 333, count = 400, stride = 403;
+  const StoredMatrix stored = random_matrix(DType::q8_0, rows, columns, random);
+  const auto packed = fixture.pack(stored);
+  for (const int tokens : kTokenCounts) {
+    const Input input(tokens, columns, random);
+    const DeviceArray<float> out = poisoned(static_cast<std::size_t>(tokens * stride));
+    cuda::ProductCall call;
+    call.rows = tokens;
+    call.input = input.device.get();
+    call.weights[0] = packed.get();
+    call.out_float = out.get();
+    call.out_stride = stride;
+    call.first = first;
+    call.count = count;
+    fixture.run(call);
+    const std::vector<float> result = out.read();
+    int wrong = 0;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      for (std::int64_t r = 0; r < stride; ++r) {
+        const float y = result[static_cast<std::size_t>(t * stride + r)];
+        if (r >= count) {
+          wrong += !std::isnan(y);
+        } else {
+          wrong += !(std::abs(y - exact_product(stored, first + r, input, t)) <=
+                     allowed_error(stored, first + r, input.values, t));
+        }
+      }
+    }
+    INFO(tokens << " tokens");
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("products that a graph repeats give the same bits") {
+  if (no_device()) return;
+  std::mt19937_64 random(kSeed);
+  const ProductFixture fixture;
+  const std::int64_t rows = 96, columns = 14336;
+  const StoredMatrix stored = random_matrix(DType::q4_k, rows, columns, random);
+  const auto packed = fixture.pack(stored);
+  const Input input(16, columns, random);
+  const DeviceArray<float> out = poisoned(static_cast<std::size_t>(16 * rows));
+  cuda::ProductCall call;
+  call.rows = 16;
+  call.input = input.device.get();
+  call.weights[0] = packed.get();
+  call.out_float = out.get();
+  call.out_stride = rows;
+  fixture.run(call);
+  const std::vector<float> once = out.read();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  REQUIRE(cudaStreamBeginCapture(fixture.launch.stream, cudaStreamCaptureModeThreadLocal) ==
+          cudaSuccess);
+  for (int i = 0; i < 3; ++i) fixture.run(call);
+  REQUIRE(cudaStreamEndCapture(fixture.launch.stream, &graph) == cudaSuccess);
+  REQUIRE(cudaGraphInstantiate(&ready, graph, 0) == cudaSuccess);
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(cudaMemset(out.get(), 0xff, out.size() * 4) == cudaSuccess);
+    REQUIRE(cudaGraphLaunch(ready, fixture.launch.stream) == cudaSuccess);
+    const std::vector<float> again = out.read();
+    CHECK(std::memcmp(again.data(), once.data(), once.size() * 4) == 0);
+  }
+  cudaGraphExecDestroy(ready);
+  cudaGraphDestroy(graph);
+}
+
+TEST_CASE("gathered rows are the host's, bit for bit, for every type") {
+  if (no_device()) return;
+  std::mt19937_64 random(kSeed);
+  const ProductFixture fixture;
+  for (const DType type : kWeightTypes) {
+    const std::int64_t rows = 41, columns = info(type).block == 1 ? 77 : 768;
+    const StoredMatrix stored = random_matrix(type, rows, columns, random);
+    PackSpec spec;
+    spec.gather = true;
+    const auto packed = fixture.pack(stored, spec);
+    const std::vector<std::int32_t> tokens = {3, 40, 0, 3, -1, 41};
+    const DeviceArray<std::int32_t> device_tokens(tokens);
+    const DeviceArray<float> out = poisoned(tokens.size() * static_cast<std::size_t>(columns));
+    const Status status = cuda::gather_rows(fixture.launch, *packed, device_tokens.get(),
+                                            static_cast<int>(tokens.size()), 1.5f, out.get());
+    REQUIRE(status.ok());
+    const std::vector<float> result = out.read();
+    int wrong = 0;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      for (std::int64_t k = 0; k < columns; ++k) {
+        const bool inside = tokens[i] >= 0 && tokens[i] < rows;
+        const float expected =
+            inside ? stored.values[static_cast<std::size_t>(tokens[i] * columns + k)] * 1.5f : 0.0f;
+        wrong += std::memcmp(
+                     &result[i * static_cast<std::size_t>(columns) + static_cast<std::size_t>(k)],
+                     &expected, 4) != 0;
+      }
+    }
+    INFO(info(type).name);
+    CHECK(wrong == 0);
+  }
+}
+
+}  // namespace
+}  // namespace quire::test

@@ -1,0 +1,195 @@
+#include "sampling/token_sampler.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "catch.h"
+
+namespace quire {
+namespace {
+
+bool has_gpu() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0) return true;
+  WARN("skipped: no GPU");
+  return false;
+}
+
+struct DeviceRows {
+  float* data = nullptr;
+  explicit DeviceRows(const std::vector<float>& host) {
+    REQUIRE(cudaMalloc(&data, host.size() * sizeof(float)) == cudaSuccess);
+    REQUIRE(cudaMemcpy(data, host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice) ==
+            cudaSuccess);
+  }
+  ~DeviceRows() { cudaFree(data); }
+};
+
+// Parameters of one draw and the lists that they refer to.
+struct Case {
+  DrawArgs args;
+  std::vector<std::int32_t> prompt, output, banned, allowed;
+  std::vector<std::pair<std::int32_t, float>> bias;
+};
+
+class Cases {
+ public:
+  Cases(unsigned seed, int vocabulary) : random_(seed), vocabulary_(vocabulary) {}
+
+  Case next() {
+    Case c;
+    c.args.vocabulary = vocabulary_;
+    DrawParams& p = c.args.params;
+    p.temperature = pick({0.0f, 0.3f, 0.8f, 1.0f, 1.7f});
+    p.top_k = static_cast<int>(pick({0.0f, 0.0f, 1.0f, 2.0f, 40.0f, 200.0f}));
+    p.top_p = pick({1.0f, 1.0f, 0.95f, 0.5f, 0.01f});
+    p.min_p = pick({0.0f, 0.0f, 0.05f, 0.5f});
+    p.repetition_penalty = pick({1.0f, 1.0f, 1.3f});
+    p.frequency_penalty = pick({0.0f, 0.0f, 0.4f});
+    p.presence_penalty = pick({0.0f, 0.0f, -0.6f});
+    c.prompt = ids(100);
+    c.output = ids(60);
+    if (chance()) c.banned = ids(30);
+    if (chance()) c.allowed = ids(500);
+    if (chance()) {
+      for (const std::int32_t id : ids(20)) c.bias.emplace_back(id, pick({-3.0f, 2.0f, 11.0f}));
+      if (c.bias.size() > 2) c.bias.push_back(c.bias.front());
+    }
+    c.args.seed = random_();
+    c.args.choice = static_cast<int>(random_() % 3);
+    c.args.position = static_cast<int>(random_() % 1000);
+    c.args.draw = random_() % 8 != 0;
+    c.args.given = static_cast<std::int32_t>(random_() % static_cast<unsigned>(vocabulary_));
+    c.args.logprobs = static_cast<int>(pick({-1.0f, 0.0f, 5.0f, 20.0f, 40.0f}));
+    return c;
+  }
+
+ private:
+  float pick(std::initializer_list<float> choices) {
+    return *(choices.begin() + random_() % choices.size());
+  }
+  bool chance() { return random_() % 4 == 0; }
+  std::vector<std::int32_t> ids(unsigned most) {
+    std::vector<std::int32_t> all(random_() % (most + 1));
+    for (std::int32_t& id : all) {
+      id = static_cast<std::int32_t>(random_() % static_cast<unsigned>(vocabulary_));
+    }
+    return all;
+  }
+  std::mt19937 random_;
+  int vocabulary_;
+};
+
+void connect(Case& c) {
+  c.args.prompt = c.prompt;
+  c.args.output = c.output;
+  c.args.params.banned = c.banned;
+  c.args.params.allowed = c.allowed;
+  c.args.params.bias = c.bias;
+}
+
+// Log-probabilities of a double and a GPU logarithm agree to this.
+constexpr float kClose = 2e-5f;
+
+void check_same(const DrawResult& got, const DrawResult& want) {
+  CHECK(got.status.code() == want.status.code());
+  if (!want.status.ok()) return;
+  CHECK(got.token == want.token);
+  CHECK((got.logprob == want.logprob || std::fabs(got.logprob - want.logprob) < kClose));
+  REQUIRE(got.top.size() == want.top.size());
+  for (std::size_t i = 0; i < want.top.size(); ++i) {
+    CHECK(got.top[i].first == want.top[i].first);
+    const float a = got.top[i].second, b = want.top[i].second;
+    CHECK((a == b || std::fabs(a - b) < kClose));
+  }
+}
+
+TEST_CASE("tokens drawn on the GPU are those drawn on the host, with all parameters") {
+  if (!has_gpu()) return;
+  const unsigned seed = 31;
+  std::mt19937 random(seed);
+  for (const int vocabulary : {7, 64, 300, 49152, 151936}) {
+    constexpr int kRows = 24;
+    std::vector<float> logits(static_cast<std::size_t>(kRows) * vocabulary);
+    std::normal_distribution<float> normal(0, 3);
+    for (float& x : logits) x = normal(random);
+    for (int row = 0; row < kRows; ++row) {  // equal, missing and impossible values
+      float* x = logits.data() + static_cast<std::size_t>(row) * vocabulary;
+      if (row % 3 == 0) {
+        for (int i = 0; i < vocabulary; i += 5) x[i] = std::nearbyint(x[i]);
+      }
+      if (row % 4 == 0) x[vocabulary / 2] = std::numeric_limits<float>::quiet_NaN();
+      if (row % 5 == 0) x[vocabulary / 3] = std::numeric_limits<float>::infinity();
+      if (row == 7) std::fill(x, x + vocabulary, -std::numeric_limits<float>::infinity());
+    }
+    const DeviceRows rows(logits);
+    auto sampler = cuda::TokenSampler::create(16, vocabulary);
+    REQUIRE(sampler.ok());
+    Cases cases(seed + static_cast<unsigned>(vocabulary), vocabulary);
+    for (int round = 0; round < 12; ++round) {
+      std::vector<Case> all;
+      for (int row = 0; row < kRows; ++row) all.push_back(cases.next());
+      std::vector<DrawArgs> args;
+      for (int row = 0; row < kRows; ++row) {
+        connect(all[static_cast<std::size_t>(row)]);
+        args.push_back(all[static_cast<std::size_t>(row)].args);
+        args.back().logits = rows.data + static_cast<std::size_t>(row) * vocabulary;
+      }
+      std::vector<DrawResult> results(args.size());
+      const Status status = (*sampler)->run({}, args, results);
+      INFO(status.message());
+      REQUIRE(status.ok());
+      DrawScratch scratch;
+      for (std::size_t row = 0; row < args.size(); ++row) {
+        DrawArgs on_host = args[row];
+        on_host.logits = logits.data() + row * static_cast<std::size_t>(vocabulary);
+        INFO("seed " << seed << " vocabulary " << vocabulary << " round " << round << " row " << row
+                     << " temperature " << on_host.params.temperature << " top_k "
+                     << on_host.params.top_k << " top_p " << on_host.params.top_p << " min_p "
+                     << on_host.params.min_p);
+        check_same(results[row], draw_token(on_host, scratch));
+      }
+    }
+  }
+}
+
+TEST_CASE("the GPU's draws have the frequencies of their distribution") {
+  if (!has_gpu()) return;
+  const std::vector<float> logits = {0.0f, 1.0f, 2.0f, -1.0f, 0.5f, 2.0f};
+  const DeviceRows rows(logits);
+  auto sampler = cuda::TokenSampler::create(4096, static_cast<int>(logits.size()));
+  REQUIRE(sampler.ok());
+  std::vector<double> weights;
+  double total = 0;
+  for (const float x : logits) {
+    weights.push_back(std::exp(x / 0.9));
+    total += weights.back();
+  }
+  constexpr int kDraws = 65536;
+  std::vector<DrawArgs> args(kDraws);
+  for (int i = 0; i < kDraws; ++i) {
+    args[static_cast<std::size_t>(i)].logits = rows.data;
+    args[static_cast<std::size_t>(i)].vocabulary = static_cast<int>(logits.size());
+    args[static_cast<std::size_t>(i)].params.temperature = 0.9f;
+    args[static_cast<std::size_t>(i)].seed = 17;
+    args[static_cast<std::size_t>(i)].position = i;
+  }
+  std::vector<DrawResult> results(args.size());
+  REQUIRE((*sampler)->run({}, args, results).ok());
+  std::vector<int> counts(logits.size(), 0);
+  for (const DrawResult& result : results) ++counts[static_cast<std::size_t>(result.token)];
+  double chi_square = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const double expected = kDraws * weights[i] / total;
+    chi_square += (counts[i] - expected) * (counts[i] - expected) / expected;
+  }
+  CHECK(chi_square < 20.5);  // 5 degrees of freedom, one in a thousand
+}
+
+}  // namespace
+}  // namespace quire
