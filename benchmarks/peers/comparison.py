@@ -150,9 +150,7 @@ class Comparison:
             return
         if any(name == model for _, name in self._unsupported):
             return
-        self._bandwidth.append(run_json(
-            [Path(self._arguments.build) / "benchmarks" / "peers" / "read_bandwidth",
-             self._arguments.threads])["best_gb_per_s"])
+        self._bandwidth.append(self._read_bandwidth())
         engines = [self._peer, self._quire]  # a peer that cannot run the model saves quire's run
         if repeat % 2:
             engines.reverse()
@@ -167,6 +165,10 @@ class Comparison:
                 print(self._failures[-1], file=sys.stderr, flush=True)
                 continue
             self._keep(engine, model, group, speeds, disturbed)
+
+    def _read_bandwidth(self):
+        program = Path(self._arguments.build) / "benchmarks" / "peers" / "read_bandwidth"
+        return run_json([program, self._arguments.threads])["best_gb_per_s"]
 
     def _run_calm(self, engine, model, group):
         """One run; with --calm the least disturbed of up to five, the first calm one at best."""
