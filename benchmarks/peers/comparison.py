@@ -62,6 +62,7 @@ FIRST_GROUPS = [PREFILL, Group((128,), (1, 1, 8), 64), Group((128,), (1, 32), 64
 MORE_GROUPS = [Group((128,), (1, 2, 4, 16), 64), LONG]
 LARGE_GROUPS = [Group((512,), (1, 1, 2, 4, 8), 128), Group((512,), (1, 16), 128),
                 Group((512,), (1, 32), 128), Group((4096,), (1, 8), 64)]
+ALL_GROUPS = FIRST_GROUPS + MORE_GROUPS + LARGE_GROUPS
 
 
 def run_json(command, lines=False):
@@ -114,9 +115,10 @@ class Comparison:
         self._quire = Quire(arguments.build, f"cpu:{arguments.isa}" if arguments.isa else "cpu")
         self._peer = peer
         self._headers = {model: gguf.Header(model) for model in models}
-        self._cells = {}      # (model, row): Cell
-        self._bandwidth = []  # GB/s
-        self._problems = {}   # (engine, model, reason): None
+        self._cells = {}        # (model, row): Cell
+        self._bandwidth = []    # GB/s
+        self._unsupported = {}  # (engine's name, model): reason
+        self._failures = []     # texts
         self._begin = time.monotonic()
 
     def run(self):
@@ -124,7 +126,7 @@ class Comparison:
         if arguments.quick:
             phases = [FIRST_GROUPS, MORE_GROUPS]
         else:
-            phases = [FIRST_GROUPS + MORE_GROUPS + LARGE_GROUPS]
+            phases = [ALL_GROUPS]
         for number, groups in enumerate(phases):
             for repeat in range(arguments.repeats):
                 for model in self._models:
@@ -146,20 +148,27 @@ class Comparison:
         context = header.metadata.get(f"{header.metadata['general.architecture']}.context_length")
         if context is not None and group.longest() > context:
             return
-        self._bandwidth.append(run_json(
-            [Path(self._arguments.build) / "benchmarks" / "peers" / "read_bandwidth",
-             self._arguments.threads])["best_gb_per_s"])
-        engines = [self._quire, self._peer]
+        if any(name == model for _, name in self._unsupported):
+            return
+        self._bandwidth.append(self._read_bandwidth())
+        engines = [self._peer, self._quire]  # a peer that cannot run the model saves quire's run
         if repeat % 2:
             engines.reverse()
         for engine in engines:
             try:
                 speeds, disturbed = self._run_calm(engine, model, group)
-            except (Unsupported, RuntimeError, subprocess.TimeoutExpired) as problem:
-                self._problems[engine.name, model.name, str(problem)] = None
-                print(f"{engine.name}, {model.name}: {problem}", file=sys.stderr, flush=True)
+            except Unsupported as reason:
+                self._unsupported[engine.name, model] = reason
+                return
+            except (RuntimeError, subprocess.TimeoutExpired) as problem:
+                self._failures.append(f"{engine.name}, {model.name}: {problem}")
+                print(self._failures[-1], file=sys.stderr, flush=True)
                 continue
             self._keep(engine, model, group, speeds, disturbed)
+
+    def _read_bandwidth(self):
+        program = Path(self._arguments.build) / "benchmarks" / "peers" / "read_bandwidth"
+        return run_json([program, self._arguments.threads])["best_gb_per_s"]
 
     def _run_calm(self, engine, model, group):
         """One run; with --calm the least disturbed of up to five, the first calm one at best."""
@@ -240,10 +249,11 @@ class Comparison:
                 self._print_head(model)
                 last = model
             self._print_row(model, row, cell, bandwidth)
-        for engine, model, reason in self._problems:
-            print(f"\n{engine} did not run {model}: {reason}")
-        return not any(engine == self._quire.name or "Unsupported" not in reason
-                       for engine, _, reason in self._problems)
+        for (engine, model), reason in self._unsupported.items():
+            print(f"\n{engine} cannot run {model.name}: {reason}")
+        for failure in self._failures:
+            print(f"\nfailed: {failure}")
+        return not self._failures
 
     def _print_head(self, model):
         print(f"\n### {model.stem}, {self._headers[model].weights}\n\n"

@@ -7,4 +7,4 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=benchmarks/peers/build_quire.sh
 source "$root/benchmarks/peers/build_quire.sh"
 build_quire_unless_help "$@"
-exec python3 -B "$root/benchmarks/peers/llama_cpp.py" "$@"
+exec python3 -B "$root/benchmarks/peers/compare_llama_cpp.py" "$@"
