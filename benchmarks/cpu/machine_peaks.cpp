@@ -142,6 +142,7 @@ double measure_reading(ThreadPool& pool) {
           words * static_cast<std::size_t>(worker + 1) / static_cast<std::size_t>(workers);
       std::uint64_t sums[8] = {};
       for (std::size_t i = first; i + 8 <= last; i += 8) {
+        __builtin_prefetch(data + i + 512);
         for (int lane = 0; lane < 8; ++lane) sums[lane] += data[i + static_cast<std::size_t>(lane)];
       }
       benchmark::DoNotOptimize(sums);

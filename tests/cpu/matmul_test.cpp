@@ -96,6 +96,23 @@ TEST_CASE("matmul: same bits for any number of tokens, split of panels and instr
   }
 }
 
+TEST_CASE("matmul: same bits for many tokens and columns", "[matmul]") {
+  Random random(8);
+  const int tokens = 147, rows = 50, columns = 1536;  // more than the blocks of every kernel
+  for (const DType type : {DType::q4_1, DType::q8_0, DType::q6_k, DType::bf16, DType::f16}) {
+    const auto stored = stored_matrix(type, rows, columns, Fill::random, random);
+    const auto values = random_values(tokens * columns, random);
+    const auto bias = random_values(rows, random);
+    for (const Isa isa : isas()) {
+      if (isa == Isa::scalar) continue;
+      INFO(title(type, isa, Compute::automatic));
+      const auto matrix = pack(view_of(stored, type, rows, columns), Compute::automatic, isa);
+      CHECK(same_bits(product(isa, *matrix, values, tokens, bias.data()),
+                      product(Isa::scalar, *matrix, values, tokens, bias.data())));
+    }
+  }
+}
+
 TEST_CASE("matmul: stored weights in place go on over many parts with the same bits", "[matmul]") {
   Random random(4);
   const int tokens = 3, rows = 18, columns = 2304;
