@@ -1,0 +1,343 @@
+// Prefill attention on a GPU of compute capability 9.0: the Hopper kernels, variants of them, and
+// the portable ones, in TFLOP/s by useful operations. Batch x length is 16k tokens and heads x size
+// 2048 unless given; pages in random order.
+//
+//   hopper_attention_bench [variants]
+//   hopper_attention_bench serve    for hopper_attention_bench.py, which times PyTorch's beside it
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "attention/hopper/forward.cuh"
+#include "attention/hopper/hopper_attention.h"
+
+namespace {
+
+using namespace quire;
+using cuda::hopper::ForwardKernel;
+using cuda::hopper::ForwardPolicy;
+
+// Policies that are not the library's, to measure what each idea brings.
+struct NoTurns128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, 40, 232};
+};
+struct Eager128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, false, 40, 232};
+};
+struct Wide128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, true, true, 24, 240};
+};
+struct NoTurns64 {
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, true, 32, 160};
+};
+struct Eager64 {
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, false, 32, 160};
+};
+struct Two64 {
+  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, true, 40, 232};
+};
+
+struct Variant {
+  const char* name;
+  int head_size;
+  ForwardKernel (*kernel)();
+};
+const Variant kVariants[] = {
+    {"no turns", 128, cuda::hopper::forward_instance<NoTurns128, false>},
+    {"eager rescale", 128, cuda::hopper::forward_instance<Eager128, false>},
+    {"176 keys", 128, cuda::hopper::forward_instance<Wide128, false>},
+    {"no turns", 64, cuda::hopper::forward_instance<NoTurns64, false>},
+    {"eager rescale", 64, cuda::hopper::forward_instance<Eager64, false>},
+    {"2 warpgroups", 64, cuda::hopper::forward_instance<Two64, false>},
+};
+
+void require(cudaError_t code) {
+  if (code == cudaSuccess) return;
+  std::fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(code));
+  std::exit(1);
+}
+void require(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.message().c_str());
+  std::exit(1);
+}
+
+struct Free {
+  void operator()(void* memory) const { cudaFree(memory); }
+};
+template <class T>
+using Memory = std::unique_ptr<T, Free>;
+template <class T>
+Memory<T> device(std::size_t count) {
+  void* memory = nullptr;
+  require(cudaMalloc(&memory, count * sizeof(T)));
+  return Memory<T>(static_cast<T*>(memory));
+}
+Memory<int> device(const std::vector<int>& values) {
+  auto memory = device<int>(values.size());
+  require(cudaMemcpy(memory.get(), values.data(), values.size() * 4, cudaMemcpyHostToDevice));
+  return memory;
+}
+
+// Near normal, of variance 1.
+__global__ void fill_kernel(__nv_bfloat16* to, std::size_t count, unsigned seed) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step) {
+    unsigned x = static_cast<unsigned>(i) * 2654435761u + seed;
+    float sum = -2;
+    for (int k = 0; k < 4; ++k) {
+      x ^= x >> 16;
+      x *= 0x7feb352du;
+      x ^= x >> 15;
+      sum += static_cast<float>(x) * 0x1p-32f;
+    }
+    to[i] = __float2bfloat16_rn(sum * 1.7320508f);
+  }
+}
+Memory<__nv_bfloat16> random_values(std::size_t count, unsigned seed) {
+  auto memory = device<__nv_bfloat16>(count);
+  fill_kernel<<<2048, 256>>>(memory.get(), count, seed);
+  require(cudaGetLastError());
+  return memory;
+}
+
+struct Shape {
+  std::vector<int> before, rows;  // of each sequence: tokens in the cache, tokens of the call
+  int heads = 16, kv_heads = 16, head_size = 128, page_size = 64;
+  bool causal = true;
+
+  double operations() const {
+    double keys = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      keys += static_cast<double>(rows[i]) *
+              (causal ? before[i] + 0.5 * (rows[i] + 1) : before[i] + rows[i]);
+    }
+    return 4.0 * heads * head_size * keys;
+  }
+};
+
+class Bench {
+ public:
+  explicit Bench(const Shape& shape) : shape_(shape) {
+    cudaDeviceProp properties;
+    require(cudaGetDeviceProperties(&properties, 0));
+    launch_.multiprocessors = properties.multiProcessorCount;
+    require(cudaStreamCreateWithFlags(&launch_.stream, cudaStreamNonBlocking));
+    require(cudaEventCreate(&start_));
+    require(cudaEventCreate(&stop_));
+    std::vector<int> first_row, first_page;
+    int pages = 0, total_rows = 0, max_rows = 0, max_keys = 0;
+    for (std::size_t i = 0; i < shape.rows.size(); ++i) {
+      const int keys = shape.before[i] + shape.rows[i];
+      first_row.push_back(total_rows);
+      first_page.push_back(pages);
+      total_rows += shape.rows[i];
+      pages += (keys + shape.page_size - 1) / shape.page_size;
+      max_rows = std::max(max_rows, shape.rows[i]);
+      max_keys = std::max(max_keys, keys);
+    }
+    std::vector<int> table(pages);
+    std::iota(table.begin(), table.end(), 0);
+    std::shuffle(table.begin(), table.end(), std::mt19937(1));
+    for (const std::vector<int>& array : {first_row, shape.rows, shape.before, first_page, table}) {
+      arrays_.push_back(device(array));
+    }
+    const std::size_t slab = std::size_t{2} * shape.page_size * shape.kv_heads * shape.head_size;
+    cache_ = random_values(slab * pages, 2);
+    query_ = random_values(static_cast<std::size_t>(total_rows) * shape.heads * shape.head_size, 1);
+    output_ =
+        device<__nv_bfloat16>(static_cast<std::size_t>(total_rows) * shape.heads * shape.head_size);
+    const int count = static_cast<int>(shape.rows.size());
+    call_.query = query_.get();
+    call_.output = output_.get();
+    call_.kv = {reinterpret_cast<std::byte*>(cache_.get()),
+                slab * 2,
+                0,
+                KvType::bf16,
+                shape.page_size,
+                shape.kv_heads,
+                shape.head_size};
+    call_.sequences = {count,
+                       count,
+                       arrays_[0].get(),
+                       arrays_[1].get(),
+                       arrays_[2].get(),
+                       arrays_[3].get(),
+                       arrays_[4].get(),
+                       nullptr,
+                       nullptr,
+                       total_rows,
+                       max_rows,
+                       max_keys};
+    call_.heads = shape.heads;
+    call_.scale = 1 / std::sqrt(static_cast<float>(shape.head_size));
+    workspace_ = device<std::byte>(
+        std::max(cuda::attention_workspace_bytes(total_rows, count, shape.heads, shape.head_size,
+                                                 max_keys, launch_.multiprocessors),
+                 cuda::hopper_workspace_bytes(total_rows, count, shape.kv_heads)));
+    call_.workspace = workspace_.get();
+    require(cudaDeviceSynchronize());
+  }
+  ~Bench() {
+    cudaEventDestroy(start_);
+    cudaEventDestroy(stop_);
+    cudaStreamDestroy(launch_.stream);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  // Milliseconds of a call, over `calls` of them.
+  double hopper(int calls) {
+    cuda::HopperOptions options;
+    options.causal = shape_.causal;
+    return time(calls, [&] { require(cuda::hopper_attention(launch_, call_, options)); });
+  }
+  double variant(int calls, const ForwardKernel& kernel) {
+    cuda::HopperOptions options;
+    options.causal = shape_.causal;
+    return time(calls,
+                [&] { require(cuda::hopper::launch_forward(launch_, call_, options, kernel)); });
+  }
+  double portable(int calls) {
+    return time(calls, [&] { require(cuda::paged_attention(launch_, call_)); });
+  }
+  const Shape& shape() const { return shape_; }
+
+ private:
+  template <class Run>
+  double time(int calls, Run run) {
+    require(cudaEventRecord(start_, launch_.stream));
+    for (int i = 0; i < calls; ++i) run();
+    require(cudaEventRecord(stop_, launch_.stream));
+    require(cudaEventSynchronize(stop_));
+    float milliseconds = 0;
+    require(cudaEventElapsedTime(&milliseconds, start_, stop_));
+    return milliseconds / calls;
+  }
+
+  Shape shape_;
+  cuda::Launch launch_;
+  cuda::PagedAttentionCall call_;
+  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+  std::vector<Memory<int>> arrays_;
+  Memory<__nv_bfloat16> cache_, query_, output_;
+  Memory<std::byte> workspace_;
+};
+
+constexpr int kTokens = 16384;
+
+Shape even(int length, int head_size, int page_size, bool causal, int kv_heads = 0, int heads = 0) {
+  Shape shape;
+  shape.rows.assign(std::max(1, kTokens / length), length);
+  shape.before.assign(shape.rows.size(), 0);
+  shape.head_size = head_size;
+  shape.heads = heads > 0 ? heads : 2048 / head_size;
+  shape.kv_heads = kv_heads > 0 ? kv_heads : shape.heads;
+  shape.page_size = page_size;
+  shape.causal = causal;
+  return shape;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::string describe(const Shape& shape) {
+  char text[128];
+  std::snprintf(text, sizeof text, "%2zu x %5d %2d/%2d d%3d page %2d %s", shape.rows.size(),
+                shape.rows[0], shape.heads, shape.kv_heads, shape.head_size, shape.page_size,
+                shape.causal ? "causal" : "full  ");
+  return text;
+}
+
+// Interleaved: every round times each once.
+void compare(const Shape& shape, bool variants, int rounds) {
+  Bench bench(shape);
+  std::vector<const Variant*> others;
+  for (const Variant& variant : kVariants) {
+    if (variants && variant.head_size == shape.head_size) others.push_back(&variant);
+  }
+  const bool portable = shape.causal;
+  std::vector<std::vector<double>> times(others.size() + 2);
+  for (int round = 0; round <= rounds; ++round) {
+    std::vector<double> now(times.size());
+    now[0] = bench.hopper(4);
+    if (portable) now[1] = bench.portable(2);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      now[i + 2] = bench.variant(4, others[i]->kernel());
+    }
+    for (std::size_t i = 0; round > 0 && i < now.size(); ++i) times[i].push_back(now[i]);
+  }
+  const double operations = shape.operations() * 1e-9;
+  std::printf("%s: %8.3f ms %6.1f TFLOP/s", describe(shape).c_str(), median(times[0]),
+              operations / median(times[0]));
+  if (portable) std::printf(", portable %6.1f", operations / median(times[1]));
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    std::printf(", %s %6.1f", others[i]->name, operations / median(times[i + 2]));
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+// Answers lines of standard input: `open length size heads kv_heads page causal` with the
+// operations of a call, `run calls` with the milliseconds of one.
+int serve() {
+  std::unique_ptr<Bench> bench;
+  std::string command;
+  while (std::cin >> command) {
+    if (command == "open") {
+      int length = 0, head_size = 0, heads = 0, kv_heads = 0, page_size = 0, causal = 0;
+      std::cin >> length >> head_size >> heads >> kv_heads >> page_size >> causal;
+      bench.reset();
+      bench =
+          std::make_unique<Bench>(even(length, head_size, page_size, causal != 0, kv_heads, heads));
+      std::printf("%.0f\n", bench->shape().operations());
+    } else if (command == "run" && bench != nullptr) {
+      int calls = 1;
+      std::cin >> calls;
+      std::printf("%.6f\n", bench->hopper(calls));
+    } else {
+      return 1;
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::printf("no CUDA device: nothing was measured\n");
+    return 0;
+  }
+  const std::string what = count > 1 ? arguments[1] : "";
+  if (what == "serve") return serve();
+  const bool variants = what == "variants";
+  for (const int head_size : {128, 64, 256}) {
+    for (const bool causal : {true, false}) {
+      for (const int length : {1024, 4096, 16384}) {
+        compare(even(length, head_size, 64, causal), variants, variants ? 3 : 5);
+      }
+    }
+    compare(even(8192, head_size, 16, true), false, 5);
+    compare(even(8192, head_size, 64, true), false, 5);
+  }
+  compare(even(8192, 128, 64, true, 8, 64), false, 5);
+  Shape ragged = even(16384, 128, 64, true, 8, 32);
+  ragged.rows = {128, 16384, 512, 512, 2000, 512, 700, 4096, 512};
+  ragged.before = {0, 0, 8192, 4096, 0, 1000, 0, 0, 0};
+  compare(ragged, false, 5);
+  return 0;
+}

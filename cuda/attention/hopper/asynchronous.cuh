@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cuda.h>
+
+namespace quire::cuda {
+
+// Instructions of sm_90 for work that runs beside the thread that started it (PTX ISA: mbarrier,
+// cp.async.bulk.tensor, barrier, setmaxnreg). Shared memory is addressed by its 32-bit address.
+
+__device__ inline unsigned shared_address_of(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+// A barrier in shared memory, 8 bytes. Its phases alternate in parity, beginning with 0.
+struct MemoryBarrier {
+  static __device__ void create(unsigned barrier, int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
+  }
+  // Makes created barriers known to the copy engine.
+  static __device__ void publish() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  static __device__ void arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+  }
+  // Arrives and lets the phase last until so many more bytes have been copied.
+  static __device__ void arrive_expecting(unsigned barrier, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+  }
+  // Waits for the end of the phase of this parity.
+  static __device__ void wait(unsigned barrier, int parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra.uni finished;\n"
+        "bra.uni again;\n"
+        "finished:\n"
+        "}\n" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+// Named barriers of a thread block; 0 is __syncthreads.
+__device__ inline void sync_named(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+__device__ inline void arrive_named(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// Orders this thread's own writes to shared memory before reads by the copy engine and wgmma.
+__device__ inline void publish_shared_writes() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+__device__ inline void prefetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(reinterpret_cast<unsigned long long>(&map))
+               : "memory");
+}
+
+// Copies the map's box from the given place, innermost coordinate first; elements outside the
+// tensor become zeros. The barrier is told of the bytes.
+__device__ inline void copy_box(unsigned to, const CUtensorMap& map, unsigned barrier, int x, int y,
+                                int z) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(reinterpret_cast<unsigned long long>(&map)), "r"(barrier), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
+__device__ inline void copy_box(unsigned to, const CUtensorMap& map, unsigned barrier, int x, int y,
+                                int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+      "l"(reinterpret_cast<unsigned long long>(&map)), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
+// Gives registers of this warpgroup back, or takes them until it has so many a thread.
+template <int kRegisters>
+__device__ inline void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,9 @@
+#include "attention/hopper/forward.cuh"
+
+namespace quire::cuda::hopper {
+
+ForwardKernel forward_kernel_128(bool soft_cap) {
+  return soft_cap ? forward_instance<Forward128, true>() : forward_instance<Forward128, false>();
+}
+
+}  // namespace quire::cuda::hopper

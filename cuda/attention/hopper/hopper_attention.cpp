@@ -1,0 +1,138 @@
+#include "attention/hopper/hopper_attention.h"
+
+#include <algorithm>
+
+#include "attention/hopper/forward_kernels.h"
+#include "attention/hopper/tensor_map.h"
+#include "base/error.h"
+
+namespace quire::cuda {
+namespace {
+
+using namespace hopper;
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr int kLeastTileRows = 128;
+
+ForwardKernel forward_kernel(int head_size, bool soft_cap) {
+  switch (head_size) {
+    case 64:
+      return forward_kernel_64(soft_cap);
+    case 128:
+      return forward_kernel_128(soft_cap);
+    case 256:
+      return forward_kernel_256(soft_cap);
+    default:
+      return {};
+  }
+}
+
+int log2_of(int power) {
+  int shift = 0;
+  while ((1 << shift) < power) ++shift;
+  return shift;
+}
+
+// Tokens of a box: a block of keys and a page are both a whole number of them.
+int box_tokens(int page_size, int block_keys) {
+  int tokens = 16;
+  while (tokens * 2 <= page_size && block_keys % (tokens * 2) == 0) tokens *= 2;
+  return tokens;
+}
+
+TileListArgs list_args(const PagedAttentionCall& call, const HopperOptions& options,
+                       const ForwardPolicy& policy, const TileList& list) {
+  const KvView& kv = call.kv;
+  const int key_bytes = 2 * kv.head_size * 2;
+  TileListArgs args{};
+  args.sequences = call.sequences;
+  args.tile_rows = policy.rows();
+  args.kv_heads = kv.kv_heads;
+  args.group = call.heads / kv.kv_heads;
+  args.section_heads = section_heads(kv.kv_heads, call.sequences.max_keys, key_bytes);
+  args.section_keys = std::max<int>(1, kSectionBytes / (args.section_heads * key_bytes));
+  args.block_keys = policy.block_keys;
+  args.window = call.window;
+  args.causal = options.causal;
+  args.list = list;
+  return args;
+}
+
+ForwardArgs forward_args(const PagedAttentionCall& call, const HopperOptions& options,
+                         const TileListArgs& list, int box) {
+  ForwardArgs args{};
+  args.output = call.output;
+  args.log_sum_exp = options.log_sum_exp;
+  args.pages = call.sequences.pages;
+  args.sinks = call.sinks;
+  args.list = list.list;
+  args.rows = call.sequences.total_rows;
+  args.heads = call.heads;
+  args.kv_heads = call.kv.kv_heads;
+  args.group = list.group;
+  args.heads_per_entry = list.section_heads * list.group;
+  args.page_shift = log2_of(call.kv.page_size);
+  args.box_shift = log2_of(box);
+  args.window = call.window;
+  args.causal = options.causal;
+  args.score_factor = call.scale * kLog2E;
+  args.soft_cap = call.soft_cap * kLog2E;
+  args.soft_cap_inner = call.soft_cap > 0 ? 2 * kLog2E * call.scale / call.soft_cap : 0;
+  return args;
+}
+
+}  // namespace
+
+Status hopper::launch_forward(const Launch& launch, const PagedAttentionCall& call,
+                              const HopperOptions& options, const ForwardKernel& kernel) {
+  const KvView& kv = call.kv;
+  const SequenceTable& sequences = call.sequences;
+  if (sequences.count == 0 || sequences.total_rows == 0) return {};
+  const ForwardPolicy& policy = kernel.policy;
+  const int box = box_tokens(kv.page_size, policy.block_keys);
+  const TileList list = tile_list_layout(
+      {sequences.total_rows, sequences.count, policy.rows(), kv.kv_heads}, call.workspace);
+  const TileListArgs tiles = list_args(call, options, policy, list);
+  ForwardArgs args = forward_args(call, options, tiles, box);
+  Status status = query_map(args.query, call.query, sequences.total_rows, call.heads, kv.head_size,
+                            policy.rows());
+  if (!status) return status;
+  if (status = kv_map(args.kv, kv, box); !status) return status;
+  if (status = launch_tile_list(launch, tiles); !status) return status;
+  const void* function = reinterpret_cast<const void*>(kernel.kernel);
+  status = status_of(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                          kernel.shared_bytes),
+                     "Hopper attention");
+  if (!status) return status;
+  void* parameters[] = {&args};
+  return status_of(cudaLaunchKernel(function, dim3(launch.multiprocessors), dim3(policy.threads()),
+                                    parameters, kernel.shared_bytes, launch.stream),
+                   "Hopper attention");
+}
+
+bool hopper_attention_takes(int compute_capability, const PagedAttentionCall& call) {
+  const KvView& kv = call.kv;
+  return compute_capability == 90 && call.scale > 0 && kv.type == KvType::bf16 &&
+         forward_kernel(kv.head_size, false).kernel != nullptr && kv.kv_heads > 0 &&
+         call.heads % kv.kv_heads == 0 && kv.page_size >= 16 &&
+         (kv.page_size & (kv.page_size - 1)) == 0 && kv.page_bytes % 16 == 0 &&
+         kv.layer_offset % 16 == 0 && reinterpret_cast<std::uintptr_t>(kv.base) % 16 == 0;
+}
+
+std::size_t hopper_workspace_bytes(int max_rows, int max_sequences, int kv_heads) {
+  return tile_list_bytes({max_rows, max_sequences, kLeastTileRows, kv_heads});
+}
+
+Status hopper_attention(const Launch& launch, const PagedAttentionCall& call,
+                        const HopperOptions& options) {
+  if (!hopper_attention_takes(90, call)) {
+    return error(StatusCode::unsupported,
+                 "Hopper attention of head size {}, pages of {} tokens, scale {}: sizes are 64, "
+                 "128, 256 in bf16, pages are of 16 tokens or more, the scale is positive",
+                 call.kv.head_size, call.kv.page_size, call.scale);
+  }
+  return launch_forward(launch, call, options,
+                        forward_kernel(call.kv.head_size, call.soft_cap > 0));
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+
+#include "attention/paged_attention.h"
+
+namespace quire::cuda {
+
+// Attention of long stretches of rows on GPUs of compute capability 9.0: its bulk tensor copies and
+// asynchronous products (FlashAttention-3, Shah et al. 2024), over the pages in place.
+//
+// A row's bits depend on its own query, keys and values alone, but differ from those of the
+// portable kernels; so rows of one prompt have to come here whatever their number where bits
+// matter.
+
+struct HopperOptions {
+  bool causal = true;            // false: every row sees all keys of its sequence
+  float* log_sum_exp = nullptr;  // [heads][total_rows], natural, with the sink; or null
+};
+
+// Whether hopper_attention can compute the call on a device of this compute capability (9.0 as 90):
+// bf16 keys and values, head size 64, 128 or 256, pages of 16 tokens or more.
+bool hopper_attention_takes(int compute_capability, const PagedAttentionCall& call);
+
+// Bytes of workspace that any call within these limits needs.
+std::size_t hopper_workspace_bytes(int max_rows, int max_sequences, int kv_heads);
+
+// As paged_attention, with call.plan unused. Errors: unsupported for a call that
+// hopper_attention_takes does not accept.
+Status hopper_attention(const Launch& launch, const PagedAttentionCall& call,
+                        const HopperOptions& options = {});
+
+}  // namespace quire::cuda

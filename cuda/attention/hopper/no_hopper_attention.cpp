@@ -1,0 +1,19 @@
+#include "attention/hopper/hopper_attention.h"
+#include "base/error.h"
+
+// In place of the Hopper kernels in builds without sm_90a.
+namespace quire::cuda {
+
+bool hopper_attention_takes(int, const PagedAttentionCall&) {
+  return false;
+}
+
+std::size_t hopper_workspace_bytes(int, int, int) {
+  return 0;
+}
+
+Status hopper_attention(const Launch&, const PagedAttentionCall&, const HopperOptions&) {
+  return error(StatusCode::unsupported, "Hopper attention: not in this build");
+}
+
+}  // namespace quire::cuda

@@ -1,0 +1,81 @@
+#pragma once
+
+#include "attention/hopper/asynchronous.cuh"
+#include "attention/hopper/forward_args.h"
+#include "attention/hopper/policy.h"
+
+namespace quire::cuda::hopper {
+
+// What the producer tells the consumers of a tile, beside its queries. rows 0: no more tiles.
+struct Tile {
+  int first_row;  // of the pass
+  int rows;
+  int first_position;
+  int keys;  // of the sequence
+  int head;
+};
+
+// Key blocks of a tile, taken from the last to the first. Of [begin, end), those in
+// [full_begin, full_end) are seen whole by every row.
+struct TileBlocks {
+  int first_key, end_key;
+  int begin, end, full_begin, full_end;
+
+  __device__ TileBlocks(const ForwardArgs& args, const Tile& tile, int block_keys) {
+    const int last = tile.first_position + tile.rows - 1;
+    end_key = args.causal ? last + 1 : tile.keys;
+    first_key = args.window > 0 ? max(0, tile.first_position + 1 - args.window) : 0;
+    begin = first_key / block_keys;
+    end = (end_key + block_keys - 1) / block_keys;
+    full_end = (args.causal ? tile.first_position + 1 : tile.keys) / block_keys;
+    full_begin =
+        args.window > 0 ? (max(0, last + 1 - args.window) + block_keys - 1) / block_keys : 0;
+  }
+};
+
+// Shared memory of a thread block and its barriers: of each stage of queries, keys and values one
+// that tells of its arrival and one that tells that the consumers are done with it.
+template <class Shape>
+struct Pipeline {
+  static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
+  static constexpr ForwardMemory kMemory{kPolicy};
+  static constexpr int kConsumerWarps = kPolicy.warpgroups * 4;
+  enum Kind { kQuery = 0, kKeys = 4, kValues = 8 };
+
+  unsigned start;
+
+  __device__ unsigned arrived(Kind kind, int stage) const {
+    return start + kMemory.barriers + (kind + stage) * 8;
+  }
+  __device__ unsigned released(Kind kind, int stage) const { return arrived(kind, stage + 2); }
+  __device__ unsigned query(int stage) const {
+    return start + kMemory.query + stage * kMemory.query_bytes;
+  }
+  __device__ unsigned keys(int stage) const {
+    return start + kMemory.keys + stage * kMemory.block_bytes;
+  }
+  __device__ unsigned values(int stage) const {
+    return start + kMemory.values + stage * kMemory.block_bytes;
+  }
+  __device__ unsigned tile(int stage) const { return start + kMemory.tiles + stage * 32; }
+
+  // By one thread.
+  __device__ void create_barriers() const {
+    for (int stage = 0; stage < 2; ++stage) {
+      for (const Kind kind : {kQuery, kKeys, kValues}) {
+        MemoryBarrier::create(arrived(kind, stage), 1);
+        MemoryBarrier::create(released(kind, stage), kConsumerWarps);
+      }
+    }
+    MemoryBarrier::publish();
+  }
+};
+
+// Stage and parity of the count-th use of a ring.
+template <int kRing>
+struct RingPlace {
+  int stage, parity;
+  __device__ explicit RingPlace(int count) : stage(count % kRing), parity(count / kRing & 1) {}
+};
+
+}  // namespace quire::cuda::hopper

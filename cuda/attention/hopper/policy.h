@@ -1,0 +1,62 @@
+#pragma once
+
+namespace quire::cuda::hopper {
+
+// The shape of the forward kernel for a head size. A warpgroup computes 64 rows.
+struct ForwardPolicy {
+  int head_size;
+  int warpgroups;  // that compute; one more brings the data
+  int block_keys;  // of a step of the online softmax; a multiple of 16
+  int query_stages;
+  bool ping_pong;     // warpgroups issue products by turns
+  bool lazy_rescale;  // see SoftmaxRows
+  int producer_registers, consumer_registers;
+
+  constexpr int rows() const { return warpgroups * 64; }
+  constexpr int threads() const { return (warpgroups + 1) * 128; }
+};
+
+// The policies, as types for nvcc's sake.
+struct Forward64 {
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, 32, 160};
+};
+struct Forward64Capped {
+  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, true, 40, 232};
+};
+struct Forward128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, true, 40, 232};
+};
+struct Forward256 {
+  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, false, true, 40, 232};
+};
+struct Forward256Capped {
+  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, 40, 232};
+};
+
+// Key and value blocks in shared memory, each.
+constexpr int kStages = 2;
+
+// Places in shared memory, in bytes from its 1024-byte aligned start. A tile of r rows is
+// [head_size / 64][r][64] in the 128-byte swizzle.
+struct ForwardMemory {
+  int query_bytes, block_bytes;  // of a stage
+  int query, keys, values, barriers, tiles, total;
+
+  constexpr explicit ForwardMemory(const ForwardPolicy& policy)
+      : query_bytes(policy.rows() * policy.head_size * 2),
+        block_bytes(policy.block_keys * policy.head_size * 2),
+        query(0),
+        keys(query + policy.query_stages * query_bytes),
+        values(keys + kStages * block_bytes),
+        barriers(values + kStages * block_bytes),
+        tiles(barriers + 128),
+        total(tiles + 2 * 32) {}
+};
+
+// What is left of a multiprocessor's shared memory to a block after aligning the start.
+constexpr int kMostSharedBytes = 232448 - 1024;
+static_assert(ForwardMemory(Forward64::kPolicy).total <= kMostSharedBytes);
+static_assert(ForwardMemory(Forward128::kPolicy).total <= kMostSharedBytes);
+static_assert(ForwardMemory(Forward256::kPolicy).total <= kMostSharedBytes);
+
+}  // namespace quire::cuda::hopper

@@ -1,0 +1,256 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "../device_memory.h"
+#include "attention/hopper/hopper_attention.h"
+
+namespace quire::test {
+
+struct ForwardShape {
+  int head_size = 128, heads = 4, kv_heads = 2, page_size = 64;
+  int window = 0;
+  float soft_cap = 0;
+  bool sinks = false;
+  bool causal = true;
+};
+
+// Rows [first, first + rows) of a sequence, as one call sees them.
+struct ForwardPart {
+  int sequence = 0;
+  int first = 0, rows = 1;
+};
+
+struct ForwardResult {
+  std::vector<std::uint16_t> output;  // bf16 [row][heads][head_size]
+  std::vector<float> log_sum_exp;     // [heads][row]
+};
+
+// Sequences whose keys and values lie in bf16 in pages in random order. All bytes that belong to no
+// token are NaN. Contents depend on the seed alone, not on the page size.
+class ForwardCase {
+ public:
+  ForwardCase(ForwardShape shape, std::vector<int> lengths, std::uint64_t seed)
+      : shape_(shape), lengths_(std::move(lengths)), random_(seed) {
+    int pages = 3;
+    for (const int length : lengths_) pages += (length + shape.page_size - 1) / shape.page_size;
+    std::vector<int> order(pages);
+    std::iota(order.begin(), order.end(), 0);
+    std::mt19937_64 shuffler(seed + shape.page_size);
+    std::shuffle(order.begin(), order.end(), shuffler);
+    slab_ = std::size_t{2} * shape.kv_heads * shape.page_size * shape.head_size;
+    page_ = 2 * slab_ + 128;  // the layer that is used, another, and a gap
+    pool_.assign(page_ * pages, 0xffff);
+    for (const int length : lengths_) {
+      tables_.emplace_back();
+      for (int page = 0; page * shape.page_size < length; ++page) {
+        tables_.back().push_back(order.back());
+        order.pop_back();
+      }
+    }
+    fill();
+    device_pool_ = std::make_unique<DeviceMemory<std::uint16_t>>(pool_);
+    device_sinks_ = std::make_unique<DeviceMemory<float>>(sinks_);
+  }
+
+  const ForwardShape& shape() const { return shape_; }
+  float scale() const { return 1 / std::sqrt(static_cast<float>(shape_.head_size)); }
+
+  // A call's arrays on the device; runs it with either kernel, any number of times.
+  class Call {
+   public:
+    Call(const ForwardCase& the_case, const std::vector<ForwardPart>& parts) : case_(the_case) {
+      const ForwardShape& shape = the_case.shape_;
+      std::vector<std::int32_t> first_row, rows, first_position, first_page, pages;
+      std::vector<std::uint16_t> query;
+      const std::size_t row_size = static_cast<std::size_t>(shape.heads) * shape.head_size;
+      auto& sequences = call.sequences;
+      for (const ForwardPart& part : parts) {
+        first_row.push_back(sequences.total_rows);
+        rows.push_back(part.rows);
+        first_position.push_back(part.first);
+        first_page.push_back(static_cast<std::int32_t>(pages.size()));
+        const int end = part.first + part.rows;
+        const int seen = shape.window > 0 ? std::max(0, part.first + 1 - shape.window) : 0;
+        for (int page = 0; page * shape.page_size < end; ++page) {
+          const bool given_back = (page + 1) * shape.page_size <= seen;
+          pages.push_back(given_back ? -1 : the_case.tables_[part.sequence][page]);
+        }
+        pages.push_back(0x3fffffff);  // names no page
+        const auto& all = the_case.queries_[part.sequence];
+        query.insert(query.end(), all.begin() + part.first * row_size,
+                     all.begin() + end * row_size);
+        sequences.total_rows += part.rows;
+        sequences.max_rows = std::max(sequences.max_rows, part.rows);
+        sequences.max_keys = std::max(sequences.max_keys, end);
+      }
+      for (const auto* array : {&first_row, &rows, &first_position, &first_page, &pages}) {
+        arrays_.push_back(std::make_unique<DeviceMemory<std::int32_t>>(*array));
+      }
+      query_ = std::make_unique<DeviceMemory<std::uint16_t>>(query);
+      output_ = std::make_unique<DeviceMemory<std::uint16_t>>(query.size());
+      const std::size_t states = static_cast<std::size_t>(sequences.total_rows) * shape.heads;
+      log_sum_exp_ = std::make_unique<DeviceMemory<float>>(states);
+      sequences.capacity = sequences.count = static_cast<int>(parts.size());
+      sequences.first_row = arrays_[0]->get();
+      sequences.rows = arrays_[1]->get();
+      sequences.first_position = arrays_[2]->get();
+      sequences.first_page = arrays_[3]->get();
+      sequences.pages = arrays_[4]->get();
+      call.query = reinterpret_cast<const __nv_bfloat16*>(query_->get());
+      call.output = reinterpret_cast<__nv_bfloat16*>(output_->get());
+      call.kv.base = reinterpret_cast<std::byte*>(the_case.device_pool_->get());
+      call.kv.page_bytes = the_case.page_ * 2;
+      call.kv.layer_offset = the_case.slab_ * 2;
+      call.kv.type = KvType::bf16;
+      call.kv.page_size = shape.page_size;
+      call.kv.kv_heads = shape.kv_heads;
+      call.kv.head_size = shape.head_size;
+      call.heads = shape.heads;
+      call.window = shape.window;
+      call.scale = the_case.scale();
+      call.soft_cap = shape.soft_cap;
+      call.sinks = shape.sinks ? the_case.device_sinks_->get() : nullptr;
+      const std::size_t portable = cuda::attention_workspace_bytes(
+          sequences.total_rows, sequences.count, shape.heads, shape.head_size, sequences.max_keys,
+          stream_.launch.multiprocessors);
+      bytes_ = cuda::hopper_workspace_bytes(sequences.total_rows, sequences.count, shape.kv_heads);
+      workspace_ = std::make_unique<DeviceMemory<std::byte>>(std::max(portable, bytes_ + 256));
+      call.workspace = workspace_->get();
+    }
+
+    ForwardResult hopper() {
+      poison();
+      launch();
+      return read();
+    }
+    void launch() {
+      cuda::HopperOptions options;
+      options.causal = case_.shape_.causal;
+      options.log_sum_exp = log_sum_exp_->get();
+      require_ok(cuda::hopper_attention(stream_.launch, call, options));
+    }
+    // Checks that the workspace past what was asked for is untouched.
+    ForwardResult read() {
+      ForwardResult result{output_->read(), log_sum_exp_->read()};
+      const std::vector<std::byte> workspace = workspace_->read();
+      REQUIRE(std::all_of(workspace.begin() + static_cast<std::ptrdiff_t>(bytes_), workspace.end(),
+                          [](std::byte b) { return b == std::byte{0xff}; }));
+      return result;
+    }
+    void poison() {
+      output_->poison();
+      log_sum_exp_->poison();
+      workspace_->poison();
+      REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    }
+    std::vector<std::uint16_t> portable() {
+      poison();
+      require_ok(cuda::paged_attention(stream_.launch, call));
+      return output_->read();
+    }
+    cudaStream_t stream() const { return stream_.launch.stream; }
+
+    cuda::PagedAttentionCall call;
+
+   private:
+    const ForwardCase& case_;
+    DeviceStream stream_;
+    std::vector<std::unique_ptr<DeviceMemory<std::int32_t>>> arrays_;
+    std::unique_ptr<DeviceMemory<std::uint16_t>> query_, output_;
+    std::unique_ptr<DeviceMemory<float>> log_sum_exp_;
+    std::unique_ptr<DeviceMemory<std::byte>> workspace_;
+    std::size_t bytes_ = 0;
+  };
+
+  // Exact output and log-sum-exp of a part's row (counted from the part's first) and head. The keys
+  // are those of the sequence up to the part's end.
+  std::vector<double> exact(const ForwardPart& part, int row, int head, double& log_sum_exp) const {
+    const int size = shape_.head_size;
+    const int position = part.first + row;
+    const int end = shape_.causal ? position + 1 : part.first + part.rows;
+    const int first = shape_.window > 0 ? std::max(0, position + 1 - shape_.window) : 0;
+    const int kv_head = head / (shape_.heads / shape_.kv_heads);
+    const std::uint16_t* query = queries_[part.sequence].data() +
+                                 (static_cast<std::size_t>(position) * shape_.heads + head) * size;
+    std::vector<double> scores;
+    double most = shape_.sinks ? sinks_[head] : -INFINITY;
+    for (int key = first; key < end; ++key) {
+      const std::uint16_t* k = pool_.data() + place(part.sequence, kv_head, key);
+      double score = 0;
+      for (int i = 0; i < size; ++i) score += static_cast<double>(value(query[i])) * value(k[i]);
+      score *= scale();
+      if (shape_.soft_cap > 0) score = shape_.soft_cap * std::tanh(score / shape_.soft_cap);
+      scores.push_back(score);
+      most = std::max(most, score);
+    }
+    double sum = shape_.sinks ? std::exp(sinks_[head] - most) : 0;
+    std::vector<double> output(size);
+    for (int key = first; key < end; ++key) {
+      const double weight = std::exp(scores[key - first] - most);
+      const std::uint16_t* v = pool_.data() + place(part.sequence, shape_.kv_heads + kv_head, key);
+      sum += weight;
+      for (int i = 0; i < size; ++i) output[i] += weight * value(v[i]);
+    }
+    for (double& x : output) x /= sum;
+    log_sum_exp = most + std::log(sum);
+    return output;
+  }
+
+  static float value(std::uint16_t bits) {
+    const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
+    float x;
+    std::memcpy(&x, &wide, 4);
+    return x;
+  }
+
+ private:
+  static std::uint16_t bits(float x) {
+    std::uint32_t wide;
+    std::memcpy(&wide, &x, 4);
+    return static_cast<std::uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
+  }
+
+  // Of a token's keys (head) or values (kv_heads + head) in the pool.
+  std::size_t place(int sequence, int head, int token) const {
+    const std::size_t page = tables_[sequence][token / shape_.page_size];
+    return page * page_ + slab_ +
+           (static_cast<std::size_t>(head) * shape_.page_size + token % shape_.page_size) *
+               shape_.head_size;
+  }
+
+  void fill() {
+    std::normal_distribution<float> normal(0, 1);
+    for (int head = 0; head < shape_.heads; ++head) sinks_.push_back(normal(random_));
+    for (std::size_t i = 0; i < lengths_.size(); ++i) {
+      const int sequence = static_cast<int>(i);
+      queries_.emplace_back(static_cast<std::size_t>(lengths_[i]) * shape_.heads *
+                            shape_.head_size);
+      for (auto& q : queries_.back()) q = bits(2 * normal(random_));
+      for (int head = 0; head < 2 * shape_.kv_heads; ++head) {
+        for (int token = 0; token < lengths_[i]; ++token) {
+          std::uint16_t* row = pool_.data() + place(sequence, head, token);
+          for (int k = 0; k < shape_.head_size; ++k) row[k] = bits(normal(random_));
+        }
+      }
+    }
+  }
+
+  ForwardShape shape_;
+  std::vector<int> lengths_;
+  std::mt19937_64 random_;
+  std::size_t slab_ = 0, page_ = 0;  // elements
+  std::vector<std::uint16_t> pool_;
+  std::vector<std::vector<int>> tables_;
+  std::vector<std::vector<std::uint16_t>> queries_;
+  std::vector<float> sinks_;
+  std::unique_ptr<DeviceMemory<std::uint16_t>> device_pool_;
+  std::unique_ptr<DeviceMemory<float>> device_sinks_;
+};
+
+}  // namespace quire::test
