@@ -26,23 +26,38 @@ using cuda::hopper::ForwardKernel;
 using cuda::hopper::ForwardPolicy;
 
 // Policies that are not the library's, to measure what each idea brings.
-struct NoTurns128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, 40, 232};
-};
-struct Eager128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, false, 40, 232};
+struct Turns128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, true, 0, 40, 232};
 };
 struct Wide128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, true, true, 24, 240};
+  static constexpr ForwardPolicy kPolicy{128, 2, 160, 2, false, true, 0, 40, 232};
+};
+struct WideTurns128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 160, 2, true, true, 0, 40, 232};
+};
+struct Wider128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, false, true, 0, 24, 240};
 };
 struct NoTurns64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, true, 32, 160};
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, true, 0, 32, 160};
 };
 struct Eager64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, false, 32, 160};
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, false, 0, 32, 160};
 };
-struct Two64 {
-  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, true, 40, 232};
+struct Polynomial64 {
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, 1, 32, 160};
+};
+struct Polynomials64 {
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, 2, 32, 160};
+};
+struct Wide64 {
+  static constexpr ForwardPolicy kPolicy{64, 2, 160, 2, true, true, 0, 40, 232};
+};
+struct Turns256 {
+  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, true, true, 0, 40, 232};
+};
+struct Narrow256 {
+  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, 0, 40, 232};
 };
 
 struct Variant {
@@ -51,12 +66,17 @@ struct Variant {
   ForwardKernel (*kernel)();
 };
 const Variant kVariants[] = {
-    {"no turns", 128, cuda::hopper::forward_instance<NoTurns128, false>},
-    {"eager rescale", 128, cuda::hopper::forward_instance<Eager128, false>},
-    {"176 keys", 128, cuda::hopper::forward_instance<Wide128, false>},
+    {"turns", 128, cuda::hopper::forward_instance<Turns128, false>},
+    {"160 keys", 128, cuda::hopper::forward_instance<Wide128, false>},
+    {"160 keys, turns", 128, cuda::hopper::forward_instance<WideTurns128, false>},
+    {"176 keys", 128, cuda::hopper::forward_instance<Wider128, false>},
     {"no turns", 64, cuda::hopper::forward_instance<NoTurns64, false>},
     {"eager rescale", 64, cuda::hopper::forward_instance<Eager64, false>},
-    {"2 warpgroups", 64, cuda::hopper::forward_instance<Two64, false>},
+    {"1 polynomial", 64, cuda::hopper::forward_instance<Polynomial64, false>},
+    {"2 polynomials", 64, cuda::hopper::forward_instance<Polynomials64, false>},
+    {"160 keys", 64, cuda::hopper::forward_instance<Wide64, false>},
+    {"turns", 256, cuda::hopper::forward_instance<Turns256, false>},
+    {"64 keys", 256, cuda::hopper::forward_instance<Narrow256, false>},
 };
 
 void require(cudaError_t code) {
@@ -185,6 +205,10 @@ class Bench {
                                                  max_keys, launch_.multiprocessors),
                  cuda::hopper_workspace_bytes(total_rows, count, shape.kv_heads)));
     call_.workspace = workspace_.get();
+    options_.causal = shape.causal;
+    tiles_ = device<std::byte>(cuda::hopper_workspace_bytes(total_rows, count, shape.kv_heads));
+    options_.tiles = tiles_.get();
+    require(cuda::list_hopper_tiles(launch_, call_, options_));
     require(cudaDeviceSynchronize());
   }
   ~Bench() {
@@ -195,17 +219,26 @@ class Bench {
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  // Milliseconds of a call, over `calls` of them.
+  // Milliseconds of a call, over `calls` of them. The list of tiles is made before, as for the
+  // layers of a pass.
   double hopper(int calls) {
-    cuda::HopperOptions options;
-    options.causal = shape_.causal;
-    return time(calls, [&] { require(cuda::hopper_attention(launch_, call_, options)); });
+    return time(calls, [&] { require(cuda::hopper_attention(launch_, call_, options_)); });
+  }
+  double listing(int calls) {
+    return time(calls, [&] { require(cuda::list_hopper_tiles(launch_, call_, options_)); });
   }
   double variant(int calls, const ForwardKernel& kernel) {
-    cuda::HopperOptions options;
-    options.causal = shape_.causal;
+    cuda::HopperOptions options = options_;
+    options.tiles = nullptr;  // of another number of rows
     return time(calls,
                 [&] { require(cuda::hopper::launch_forward(launch_, call_, options, kernel)); });
+  }
+  // What the last call wrote, or the start of it.
+  std::vector<float> output() {
+    std::vector<__nv_bfloat16> values(std::size_t{1} << 20);
+    require(cudaMemcpy(values.data(), output_.get(), values.size() * sizeof(__nv_bfloat16),
+                       cudaMemcpyDeviceToHost));
+    return std::vector<float>(values.begin(), values.end());
   }
   double portable(int calls) {
     return time(calls, [&] { require(cuda::paged_attention(launch_, call_)); });
@@ -227,10 +260,11 @@ class Bench {
   Shape shape_;
   cuda::Launch launch_;
   cuda::PagedAttentionCall call_;
+  cuda::HopperOptions options_;
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
   std::vector<Memory<int>> arrays_;
   Memory<__nv_bfloat16> cache_, query_, output_;
-  Memory<std::byte> workspace_;
+  Memory<std::byte> workspace_, tiles_;
 };
 
 constexpr int kTokens = 16384;
@@ -245,6 +279,16 @@ Shape even(int length, int head_size, int page_size, bool causal, int kv_heads =
   shape.page_size = page_size;
   shape.causal = causal;
   return shape;
+}
+
+// Norm of the difference over the norm.
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sum += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += a[i] * a[i];
+  }
+  return std::sqrt(sum / norm);
 }
 
 double median(std::vector<double> values) {
@@ -269,6 +313,13 @@ void compare(const Shape& shape, bool variants, int rounds) {
   }
   const bool portable = shape.causal;
   std::vector<std::vector<double>> times(others.size() + 2);
+  bench.hopper(1);
+  const std::vector<float> expected = bench.output();
+  for (const Variant* other : others) {
+    bench.variant(1, other->kernel());
+    const double error = difference(expected, bench.output());
+    if (!(error < 1e-2)) std::printf("%s is wrong by %g\n", other->name, error);
+  }
   for (int round = 0; round <= rounds; ++round) {
     std::vector<double> now(times.size());
     now[0] = bench.hopper(4);
@@ -285,7 +336,7 @@ void compare(const Shape& shape, bool variants, int rounds) {
   for (std::size_t i = 0; i < others.size(); ++i) {
     std::printf(", %s %6.1f", others[i]->name, operations / median(times[i + 2]));
   }
-  std::printf("\n");
+  std::printf(", list of tiles %.1f us\n", 1e3 * bench.listing(10));
   std::fflush(stdout);
 }
 

@@ -4,6 +4,7 @@
 
 #include "attention/attention_args.h"
 #include "attention/mma.cuh"
+#include "attention/tile.cuh"
 #include "attention/tile_policy.h"
 
 namespace quire::cuda {
@@ -17,47 +18,38 @@ struct KeyBlocks {
   static constexpr int kChunks = kRowBytes / kChunk;  // of a row
   static constexpr int kPageSlots = kKeyBlock / 8;
 
-  const std::byte* keys;      // of this head in page 0
-  const std::int32_t* pages;  // of the sequence
-  const std::byte** slots;    // shared: [kPageBlocks][kPageSlots]
-  std::size_t page_bytes;
-  unsigned value_offset, key_scale_offset, value_scale_offset;  // from `keys`
-  int page_shift;
-  int first_key, end_key;
+  const AttentionArgs& args;
+  const Tile& tile;         // shared
+  const std::byte** slots;  // shared: [kPageBlocks][kPageSlots], keys of the tile's head in a page
 
-  __device__ KeyBlocks(const AttentionArgs& args, int sequence, int head, const std::byte** slots,
-                       int first_key, int end_key)
-      : keys(args.keys + (static_cast<std::size_t>(head) << args.page_shift) * kRowBytes),
-        pages(args.sequences.pages + args.sequences.first_page[sequence]),
-        slots(slots),
-        page_bytes(args.page_bytes),
-        value_offset(args.value_offset),
-        key_scale_offset(args.key_scale_offset - (head << args.page_shift) * (kRowBytes - 4)),
-        value_scale_offset(args.value_scale_offset - (head << args.page_shift) * (kRowBytes - 4)),
-        page_shift(args.page_shift),
-        first_key(first_key),
-        end_key(end_key) {}
+  // From there to the head's scales; `scales` is the offset of head 0's from keys of head 0.
+  __device__ unsigned scale_offset(unsigned scales) const {
+    return scales - (tile.head << args.page_shift) * (kRowBytes - 4);
+  }
 
   // Page of the block's part `slot`; -1 if none of its keys is wanted.
   __device__ int page(int block, int slot) const {
-    const int keys_of_slot = min(1 << page_shift, kKeyBlock);
+    const int keys_of_slot = min(1 << args.page_shift, kKeyBlock);
     const int key = block * kKeyBlock + slot * keys_of_slot;
-    if (slot * keys_of_slot >= kKeyBlock || key >= end_key || key + keys_of_slot <= first_key) {
+    if (slot * keys_of_slot >= kKeyBlock || key >= tile.end_key ||
+        key + keys_of_slot <= tile.first_key) {
       return -1;
     }
-    return __ldg(pages + (key >> page_shift));
+    return __ldg(args.sequences.pages + tile.first_page + (key >> args.page_shift));
   }
 
   __device__ void set_page(int block, int slot, int page) const {
     slots[(block % kPageBlocks) * kPageSlots + slot] =
-        keys + (page < 0 ? 0 : static_cast<std::size_t>(page) * page_bytes);
+        args.keys + (static_cast<std::size_t>(tile.head) << args.page_shift) * kRowBytes +
+        (page < 0 ? 0 : static_cast<std::size_t>(page) * args.page_bytes);
   }
 
   // Starts the copy of a block whose pages are set. `to` is the stage: keys, values, scales.
   __device__ void load(int block, unsigned to, int key_pitch, int slot_bytes) const {
     const int thread = threadIdx.x;
-    const int slot_shift = min(page_shift, 6);
-    const int mask = (1 << page_shift) - 1;
+    const int slot_shift = min(args.page_shift, 6);
+    const int mask = (1 << args.page_shift) - 1;
+    const int first_key = tile.first_key, end_key = tile.end_key;
     const std::byte* const* row_slots = slots + (block % kPageBlocks) * kPageSlots;
     constexpr int kCopies = kKeyBlock * kChunks;
 #pragma unroll
@@ -72,14 +64,15 @@ struct KeyBlocks {
           row_slots[row >> slot_shift] + (key & mask) * kRowBytes + chunk * kChunk;
       const unsigned place = to + row * key_pitch + chunk * kChunk;
       copy_async<kChunk>(place, from, wanted);
-      copy_async<kChunk>(place + slot_bytes, from + value_offset, wanted);
+      copy_async<kChunk>(place + slot_bytes, from + args.value_offset, wanted);
     }
     if constexpr (Format::kScaled) {
       for (int i = thread; i < 2 * kKeyBlock; i += kThreads) {
         const int row = i % kKeyBlock;
         const int key = block * kKeyBlock + row;
-        const std::byte* from = row_slots[row >> slot_shift] + (key & mask) * 4 +
-                                (i < kKeyBlock ? key_scale_offset : value_scale_offset);
+        const std::byte* from =
+            row_slots[row >> slot_shift] + (key & mask) * 4 +
+            scale_offset(i < kKeyBlock ? args.key_scale_offset : args.value_scale_offset);
         copy_async<4>(to + 2 * slot_bytes + i * 4, from, key >= first_key && key < end_key);
       }
     }

@@ -14,10 +14,20 @@ struct LargeTile {
   static_assert(kPolicy.warps * kRowTiles * 16 == kLargeRows);
   static constexpr TileMemory kMemory =
       tile_memory(kLargeRows, kHeadSize, Format::kBytes, kPolicy.stages, Format::kScaled, false);
+  // Where the keys and values of a block go.
+  __device__ static unsigned stage_of(int block) {
+    return kMemory.stages + static_cast<unsigned>(block) % kPolicy.stages * kMemory.stage;
+  }
+
   static constexpr int kPairs = padded_width(kHeadSize) / 16;
   using Sums = float[kRowTiles][kPairs][2][4];
   // float4 words of a thread's sums.
   static constexpr int kCarryWords = kRowTiles * kPairs * 2;
+  static constexpr int kCarryAtOnce = kPairs % 4 == 0 ? 8
+                                                      : 2 * (kPairs % 5 == 0   ? 5
+                                                             : kPairs % 6 == 0 ? 6
+                                                             : kPairs % 4 == 0 ? 4
+                                                                               : kPairs);
 
   __device__ static void block_scores(BlockScores (&scores)[kRowTiles], unsigned queries,
                                       unsigned keys) {
@@ -61,9 +71,11 @@ struct LargeTile {
     }
   }
 
-  __device__ static void clear(Sums& sums) {
+  __device__ static void clear(Sums& sums, SoftmaxState (&states)[kRowTiles][2]) {
 #pragma unroll
     for (int i = 0; i < kRowTiles; ++i) {
+      states[i][0] = {};
+      states[i][1] = {};
 #pragma unroll
       for (int pair = 0; pair < kPairs; ++pair) {
 #pragma unroll
@@ -105,21 +117,26 @@ struct LargeTile {
         }
         if (!last) place = make_float2(states[i][half].maximum, states[i][half].sum);
       }
+      // Some words at a time, read before any is written: a read behind a write would wait for it.
+      float4* words = carry + i * kPairs * 2 * kThreads + threadIdx.x;
 #pragma unroll
-      for (int pair = 0; pair < kPairs; ++pair) {
+      for (int part = 0; part < kPairs * 2; part += kCarryAtOnce) {
+        float4 left[kCarryAtOnce];
+        if (!first) {
 #pragma unroll
-        for (int tile = 0; tile < 2; ++tile) {
-          float(&four)[4] = sums[i][pair][tile];
-          float4* word = carry + ((i * kPairs + pair) * 2 + tile) * kThreads + threadIdx.x;
+          for (int j = 0; j < kCarryAtOnce; ++j) left[j] = words[(part + j) * kThreads];
+        }
+#pragma unroll
+        for (int j = 0; j < kCarryAtOnce; ++j) {
+          float(&four)[4] = sums[i][(part + j) / 2][(part + j) % 2];
           if (!first) {
-            const float4 left = *word;
-            four[0] = merge_sum(left.x, four[0], factors[0]);
-            four[1] = merge_sum(left.y, four[1], factors[0]);
-            four[2] = merge_sum(left.z, four[2], factors[1]);
-            four[3] = merge_sum(left.w, four[3], factors[1]);
+            four[0] = merge_sum(left[j].x, four[0], factors[0]);
+            four[1] = merge_sum(left[j].y, four[1], factors[0]);
+            four[2] = merge_sum(left[j].z, four[2], factors[1]);
+            four[3] = merge_sum(left[j].w, four[3], factors[1]);
           }
           if (!last) {
-            *word = make_float4(four[0], four[1], four[2], four[3]);
+            words[(part + j) * kThreads] = make_float4(four[0], four[1], four[2], four[3]);
             four[0] = four[1] = four[2] = four[3] = 0;
           }
         }
@@ -131,42 +148,60 @@ struct LargeTile {
     }
   }
 
-  template <int kHalf>
-  __device__ static void write_row(const AttentionArgs& args, const Tile& tile,
-                                   const WorkItem& item, const float (&sums)[kPairs][2][4],
-                                   const SoftmaxState& state, int row, int lane) {
-    if (row >= tile.rows) return;
-    if (item.partial >= 0) {
-      const std::size_t partial =
-          static_cast<std::size_t>(item.partial) + tile.head * tile.rows + row;
-      float* to = args.partial + partial * kHeadSize;
-#pragma unroll
-      for (int pair = 0; pair < kPairs; ++pair) {
-        store_partial<Format, kHeadSize>(to, sums[pair], pair, kHalf, lane);
-      }
-      if ((lane & 3) == 0) args.partial_states[partial] = make_float2(state.maximum, state.sum);
-    } else {
-      const float factor = finish_row(args, state, tile.query_head(args, row));
-      __nv_bfloat16* to = args.output + tile.place(args, row) * kHeadSize;
-#pragma unroll
-      for (int pair = 0; pair < kPairs; ++pair) {
-        store_output<Format, kHeadSize>(to, sums[pair], pair, kHalf, factor, lane);
-      }
+  // These go through the row tiles by recursion: nvcc does not unroll a loop around them, and an
+  // array under a run-time index goes to local memory.
+  template <int kTile = 0>
+  __device__ static void write_output(const AttentionArgs& args, const Tile& tile, const Sums& sums,
+                                      const SoftmaxState (&states)[kRowTiles][2], int first_row,
+                                      int lane) {
+    output_row<0>(args, tile, sums[kTile], states[kTile][0], first_row + kTile * 16, lane);
+    output_row<1>(args, tile, sums[kTile], states[kTile][1], first_row + kTile * 16 + 8, lane);
+    if constexpr (kTile + 1 < kRowTiles) {
+      write_output<kTile + 1>(args, tile, sums, states, first_row, lane);
     }
   }
 
-  // By recursion: nvcc does not unroll a loop around this, and an array under a run-time index goes
-  // to local memory.
+  // A split's result.
   template <int kTile = 0>
-  __device__ static void write(const AttentionArgs& args, const Tile& tile, const WorkItem& item,
-                               const Sums& sums, const SoftmaxState (&states)[kRowTiles][2],
-                               int first_row, int lane) {
+  __device__ static void write_partial(const AttentionArgs& args, const Tile& tile, int split,
+                                       const Sums& sums, const SoftmaxState (&states)[kRowTiles][2],
+                                       int first_row, int lane) {
     const int row = first_row + kTile * 16;
-    write_row<0>(args, tile, item, sums[kTile], states[kTile][0], row, lane);
-    write_row<1>(args, tile, item, sums[kTile], states[kTile][1], row + 8, lane);
-    if constexpr (kTile + 1 < kRowTiles) {
-      write<kTile + 1>(args, tile, item, sums, states, first_row, lane);
+    const std::size_t place = partial_row(args, tile, split, row);
+    if (row < tile.rows) partial_row_of<0>(args, place, sums[kTile], states[kTile][0], lane);
+    if (row + 8 < tile.rows) {
+      partial_row_of<1>(args, place + 8, sums[kTile], states[kTile][1], lane);
     }
+    if constexpr (kTile + 1 < kRowTiles) {
+      write_partial<kTile + 1>(args, tile, split, sums, states, first_row, lane);
+    }
+  }
+
+ private:
+  using TileSums = float[kPairs][2][4];
+
+  template <int kHalf>
+  __device__ static void output_row(const AttentionArgs& args, const Tile& tile,
+                                    const TileSums& sums, const SoftmaxState& state, int row,
+                                    int lane) {
+    if (row >= tile.rows) return;
+    const float factor = finish_row(args, state, tile.query_head(args, row));
+    __nv_bfloat16* to = args.output + tile.place(args, row) * kHeadSize;
+#pragma unroll
+    for (int pair = 0; pair < kPairs; ++pair) {
+      store_output<Format, kHeadSize>(to, sums[pair], pair, kHalf, factor, lane);
+    }
+  }
+
+  template <int kHalf>
+  __device__ static void partial_row_of(const AttentionArgs& args, std::size_t place,
+                                        const TileSums& sums, const SoftmaxState& state, int lane) {
+    float* to = args.partial + place * kHeadSize;
+#pragma unroll
+    for (int pair = 0; pair < kPairs; ++pair) {
+      store_partial<Format, kHeadSize>(to, sums[pair], pair, kHalf, lane);
+    }
+    if ((lane & 3) == 0) args.partial_states[place] = make_float2(state.maximum, state.sum);
   }
 };
 
@@ -192,23 +227,21 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
   const unsigned value_lane = kMemory.slot + Format::value_lane(lane, kMemory.key_pitch);
   float4* carry =
       args.carry + static_cast<std::size_t>(blockIdx.x) * Body::kCarryWords * Body::kThreads;
-  const PlanCounters& counters = *args.plan.counters;
-  const ItemQueue queue{&args.plan.counters->large_next, &args.plan.counters->large_done,
-                        counters.large_items * args.kv_heads,
-                        reinterpret_cast<int*>(memory + kMemory.shared_item)};
   clear_padding<Format, kHeadSize, Body::kThreads>(memory + kMemory.stages,
                                                    Body::kPolicy.stages * 2 * kKeyBlock,
                                                    kMemory.key_pitch, kMemory.stage, kMemory.slot);
-  queue.ask();
-  while (true) {
-    __syncthreads();
-    const int index = queue.take();
-    if (index < 0) break;
-    const WorkItem item = args.plan.large_items[index / args.kv_heads];
-    const Tile tile(args, item, index % args.kv_heads, kLargeRows);
-    const KeyBlocks<Format, kHeadSize, Body::kThreads> blocks(
-        args, tile.sequence, tile.head, page_slots, tile.first_key, tile.end_key);
-    const int first_block = tile.first_block(), end_block = tile.end_block();
+  SharedQueue* shared = reinterpret_cast<SharedQueue*>(memory + kMemory.queue);
+  const Tile& tile = shared->tile;
+  const KeyBlocks<Format, kHeadSize, Body::kThreads> blocks{args, tile, page_slots};
+  wait_for_previous_kernel();
+  allow_next_kernel();
+  PlanCounters* counters = args.plan.counters;
+  ItemQueue queue(args, args.plan.large_items, &counters->large_next, &counters->large_done,
+                  shared);
+  queue.start(counters->large_items);
+  __syncthreads();
+  while (tile.rows > 0) {
+    const int first_block = tile.first_block();
     if (threadIdx.x < (kAhead + 1) * 8) {
       const int block = first_block + threadIdx.x / 8;
       blocks.set_page(block, threadIdx.x % 8, blocks.page(block, threadIdx.x % 8));
@@ -217,39 +250,34 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
       bounds[row] = tile.bounds(args, row);
     }
     __syncthreads();
-    queue.ask();
-    int load_stage = 0;
+    const int asked = queue.ask();
     for (int block = first_block; block < first_block + kAhead; ++block) {
-      if (block < end_block) {
-        blocks.load(block, start + kMemory.stages + load_stage * kMemory.stage, kMemory.key_pitch,
-                    kMemory.slot);
+      if (block < tile.end_block()) {
+        blocks.load(block, start + Body::stage_of(block), kMemory.key_pitch, kMemory.slot);
       }
       commit_copies();
-      ++load_stage;
     }
     load_queries<Format, kHeadSize, kLargeRows, Body::kThreads>(args, tile, memory + kMemory.query,
                                                                 kMemory.query_pitch);
+    queue.fetch(asked);
 
     typename Body::Sums sums;
-    Body::clear(sums);
     SoftmaxState states[kRowTiles][2];
+    Body::clear(sums, states);
     const float factor = args.soft_cap > 0 ? 1.0f : args.score_factor;
-    int stage = 0;
-    bool first_split = true;
-    for (int block = first_block; block < end_block; ++block) {
+    for (int block = first_block; block < tile.end_block(); ++block) {
       wait_copies<kAhead - 1>();
       __syncthreads();
-      if (block + kAhead < end_block) {
-        blocks.load(block + kAhead, start + kMemory.stages + load_stage * kMemory.stage,
-                    kMemory.key_pitch, kMemory.slot);
+      if (block + kAhead < tile.end_block()) {
+        blocks.load(block + kAhead, start + Body::stage_of(block + kAhead), kMemory.key_pitch,
+                    kMemory.slot);
       }
       commit_copies();
-      load_stage = load_stage == kAhead ? 0 : load_stage + 1;
       const int later_page = threadIdx.x < 8 ? blocks.page(block + kAhead + 1, threadIdx.x) : -1;
 
-      const unsigned stage_start = start + kMemory.stages + stage * kMemory.stage;
-      const float* scales = reinterpret_cast<const float*>(
-          memory + kMemory.stages + stage * kMemory.stage + 2 * kMemory.slot);
+      const unsigned stage_start = start + Body::stage_of(block);
+      const float* scales =
+          reinterpret_cast<const float*>(memory + Body::stage_of(block) + 2 * kMemory.slot);
       BlockScores scores[kRowTiles] = {};
       Body::block_scores(scores, query_lane, stage_start + key_lane);
 #pragma unroll
@@ -261,22 +289,28 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
       }
       Body::add_values(sums, scores, stage_start + value_lane);
       if (threadIdx.x < 8) blocks.set_page(block + kAhead + 1, threadIdx.x, later_page);
-      stage = stage == kAhead ? 0 : stage + 1;
 
-      const bool last = block + 1 == end_block;
+      const bool last = block + 1 == tile.end_block();
       if (last || (block + 1) % kSplitBlocks == 0) {
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
           sum_lanes(states[i][0]);
           sum_lanes(states[i][1]);
         }
-        if (!first_split || !last) {
+        const bool first_split = block / kSplitBlocks == tile.first_block() / kSplitBlocks;
+        if (tile.partial >= 0) {
+          Body::write_partial(args, tile, block / kSplitBlocks, sums, states, first_row, lane);
+          if (!last) Body::clear(sums, states);
+        } else if (!first_split || !last) {
           Body::fold(carry, carried_states, sums, states, first_split, last, first_row);
         }
-        first_split = false;
       }
     }
-    Body::write(args, tile, item, sums, states, first_row, lane);
+    if (tile.partial < 0) Body::write_output(args, tile, sums, states, first_row, lane);
+    wait_copies<0>();
+    __syncthreads();
+    queue.advance();
+    __syncthreads();
   }
   queue.leave();
 }

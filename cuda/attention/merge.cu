@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/dependent_launch.h"
 #include "attention/softmax_step.cuh"
 
 namespace quire::cuda {
@@ -70,9 +71,9 @@ __device__ void merge_row(const AttentionArgs& args, const MergeItem& item, int 
     }
   }
   state.maximum = before;
-  const int query_row = item.first_row + row;
+  const int query_row = item.first + row;
   const int query_head = head * args.group + query_row % args.group;
-  const int pass_row = args.sequences.first_row[item.sequence] + query_row / args.group;
+  const int pass_row = item.pass_row + query_row / args.group;
   const float factor = finish_row(args, state, query_head);
   __nv_bfloat16* to =
       args.output + (static_cast<std::size_t>(pass_row) * args.heads + query_head) * head_size;
@@ -86,9 +87,13 @@ __device__ void merge_row(const AttentionArgs& args, const MergeItem& item, int 
 template <int kColumns>
 __global__ void __launch_bounds__(kThreads)
     merge_kernel(const __grid_constant__ AttentionArgs args, int head_size) {
+  wait_for_previous_kernel();
+  // Both loads at once; there may be fewer items, but not less memory.
+  MergeItem item =
+      args.plan.merges[min(static_cast<int>(blockIdx.x), args.plan.merge_capacity - 1)];
   const int merges = args.plan.counters->merges;
   for (int index = blockIdx.x; index < merges; index += gridDim.x) {
-    const MergeItem item = args.plan.merges[index];
+    if (index != static_cast<int>(blockIdx.x)) item = args.plan.merges[index];
     for (int row = blockIdx.z; row < item.rows; row += gridDim.z) {
       merge_row<kColumns>(args, item, blockIdx.y, row, head_size);
     }
@@ -102,12 +107,9 @@ Status launch_merge(const Launch& launch, const AttentionArgs& args, int head_si
   const int rows = std::min(16, args.group * args.sequences.max_rows);
   const int columns = std::max(1, 16 * launch.multiprocessors / (args.kv_heads * rows));
   const dim3 grid(std::max(1, std::min(tiles, columns)), args.kv_heads, rows);
-  if (head_size <= kThreads) {
-    merge_kernel<1><<<grid, kThreads, 0, launch.stream>>>(args, head_size);
-  } else {
-    merge_kernel<2><<<grid, kThreads, 0, launch.stream>>>(args, head_size);
-  }
-  return status_of(cudaGetLastError(), "the merge of attention");
+  const auto kernel = head_size <= kThreads ? merge_kernel<1> : merge_kernel<2>;
+  return launch_dependent(launch, reinterpret_cast<const void*>(kernel), "the merge of attention",
+                          {grid, dim3(kThreads), 0}, args, head_size);
 }
 
 }  // namespace quire::cuda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/dependent_launch.h"
 #include "attention/kernels.h"
 #include "attention/merge.h"
 #include "attention/tile_policy.h"
@@ -113,13 +114,10 @@ Status launch_tiles(const Launch& launch, const TileKernel& tile, const Attentio
                            cudaFuncAttributeMaxDynamicSharedMemorySize, tile.shared_bytes),
       what);
   if (!status) return status;
-  AttentionArgs copy = args;
-  void* parameters[] = {&copy};
-  return status_of(
-      cudaLaunchKernel(reinterpret_cast<const void*>(tile.kernel),
-                       dim3(launch.multiprocessors * tile.blocks_per_sm), dim3(tile.threads),
-                       parameters, tile.shared_bytes, launch.stream),
-      what);
+  return launch_dependent(launch, reinterpret_cast<const void*>(tile.kernel), what,
+                          {dim3(launch.multiprocessors * tile.blocks_per_sm), dim3(tile.threads),
+                           static_cast<std::size_t>(tile.shared_bytes)},
+                          args);
 }
 
 }  // namespace

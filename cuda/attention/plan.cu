@@ -14,6 +14,12 @@ constexpr int kMergeRows = 16;
 // multiprocessors: so many rows for each of them.
 constexpr int kPartialRowsPerSm = 512;
 
+// Splits of an item: the candidates among which a plan chooses.
+constexpr int kRuns = 10;
+__constant__ const int kRunSplits[kRuns] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+// What the start of an item costs, in key blocks.
+constexpr int kItemBlocks = 3;
+
 // What a sequence adds to the lists.
 struct SequenceWork {
   int small_items = 0, large_items = 0, merges = 0, partial_rows = 0;
@@ -52,16 +58,17 @@ struct SequenceTiles {
     return make_int2(seen.x / kSplitKeys, (seen.y + kSplitKeys - 1) / kSplitKeys);
   }
 
-  __device__ SequenceWork work(const PlanArgs& args, bool split) const {
+  // With items of `run` splits; 0: of all.
+  __device__ SequenceWork work(const PlanArgs& args, int run) const {
     SequenceWork sum;
     int items = tiles;
-    if (split) {
+    if (run > 0) {
       items = 0;
       for (int tile = 0; tile < tiles; ++tile) {
         const int2 range = splits(args, tile);
         const int count = range.y - range.x;
-        items += count;
-        if (count == 1) continue;
+        items += (count + run - 1) / run;
+        if (count <= run) continue;
         sum.merges += (rows_of(tile) + kMergeRows - 1) / kMergeRows;
         sum.partial_rows += count * args.kv_heads * rows_of(tile);
       }
@@ -72,28 +79,39 @@ struct SequenceTiles {
 
   // Writes the sequence's part of the lists from the places in `at`; last tiles, which see most
   // keys, first.
-  __device__ void list(const PlanArgs& args, int sequence, bool split, SequenceWork at) const {
+  __device__ void list(const PlanArgs& args, int sequence, int run, SequenceWork at) const {
     WorkItem* items =
         small ? args.plan.small_items + at.small_items : args.plan.large_items + at.large_items;
     MergeItem* merges = args.plan.merges + at.merges;
     int partial = at.partial_rows;
+    WorkItem item;
+    item.pass_row = args.sequences.first_row[sequence];
+    item.first_position = first_position;
+    item.first_page = args.sequences.first_page[sequence];
     for (int tile = tiles - 1; tile >= 0; --tile) {
       const int2 range = splits(args, tile);
       const int count = range.y - range.x;
-      if (!split || count == 1) {
-        *items++ = {sequence, tile, range.x, range.y, -1, {}};
+      item.first = tile * tile_rows;
+      item.rows = rows_of(tile);
+      item.first_split = range.x;
+      item.end_split = range.y;
+      item.partial = -1;
+      if (run == 0 || count <= run) {
+        *items++ = item;
         continue;
       }
-      const int rows = rows_of(tile);
-      const int stride = args.kv_heads * rows;
-      for (int i = 0; i < count; ++i) {
-        *items++ = {sequence, tile, range.x + i, range.x + i + 1, partial + i * stride, {}};
+      const int stride = args.kv_heads * item.rows;
+      for (int i = 0; i < count; i += run) {
+        item.first_split = range.x + i;
+        item.end_split = min(range.y, range.x + i + run);
+        item.partial = partial + i * stride;
+        *items++ = item;
       }
-      for (int row = 0; row < rows; row += kMergeRows) {
-        *merges++ = {sequence,
-                     tile * tile_rows + row,
-                     min(kMergeRows, rows - row),
-                     rows,
+      for (int row = 0; row < item.rows; row += kMergeRows) {
+        *merges++ = {item.pass_row,
+                     item.first + row,
+                     min(kMergeRows, item.rows - row),
+                     item.rows,
                      count,
                      partial + row,
                      stride,
@@ -104,71 +122,127 @@ struct SequenceTiles {
   }
 };
 
-// Sum of `value` over the threads before this one; `total` over all of them.
-__device__ int sum_before(int value, int* warp_sums, int& total) {
+// Sums of `value` over the threads before this one; `total` over all of them.
+__device__ int4 sum_before(int4 value, int4* warp_sums, int4& total) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  int sum = value;
+  int4 sum = value;
   for (int distance = 1; distance < 32; distance *= 2) {
-    const int other = __shfl_up_sync(0xffffffffu, sum, distance);
-    if (lane >= distance) sum += other;
+    const int4 other = {
+        __shfl_up_sync(0xffffffffu, sum.x, distance), __shfl_up_sync(0xffffffffu, sum.y, distance),
+        __shfl_up_sync(0xffffffffu, sum.z, distance), __shfl_up_sync(0xffffffffu, sum.w, distance)};
+    if (lane >= distance)
+      sum = {sum.x + other.x, sum.y + other.y, sum.z + other.z, sum.w + other.w};
   }
   if (lane == 31) warp_sums[warp] = sum;
   __syncthreads();
-  int before = 0;
-  total = 0;
-  for (int other = 0; other < kPlanThreads / 32; ++other) {
-    if (other < warp) before += warp_sums[other];
-    total += warp_sums[other];
+  int4 before = {sum.x - value.x, sum.y - value.y, sum.z - value.z, sum.w - value.w};
+  total = {0, 0, 0, 0};
+  for (int i = 0; i < kPlanThreads / 32; ++i) {
+    const int4 other = warp_sums[i];
+    total = {total.x + other.x, total.y + other.y, total.z + other.z, total.w + other.w};
+    if (i < warp) {
+      before = {before.x + other.x, before.y + other.y, before.z + other.z, before.w + other.w};
+    }
   }
   __syncthreads();
-  return before + sum - value;
+  return before;
 }
 
-// A sequence is split if its longest tile is more than half of what a thread block gets if all
-// blocks share the work, and partial results have room. The result's bits do not depend on it.
-__global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constant__ PlanArgs args) {
-  __shared__ int warp_sums[kPlanThreads / 32];
-  const int count = args.sequences.count;
-  int small_blocks = 0, large_blocks = 0;
-  for (int sequence = threadIdx.x; sequence < count; sequence += kPlanThreads) {
-    const SequenceTiles tiles(args, sequence);
-    int blocks = 0;
-    for (int tile = 0; tile < tiles.tiles; ++tile) blocks += tiles.blocks(args, tile);
-    (tiles.small ? small_blocks : large_blocks) += blocks;
+// What all sequences come to.
+struct Totals {
+  int large_blocks;
+  int items[kRuns];    // of small tiles with each length of run
+  int longest[kRuns];  // of these items, in blocks
+};
+
+__device__ void add_sequence(const PlanArgs& args, int sequence, Totals& sum) {
+  const SequenceTiles tiles(args, sequence);
+  if (tiles.tiles == 0) return;
+  if (!tiles.small) {
+    for (int tile = 0; tile < tiles.tiles; ++tile) sum.large_blocks += tiles.blocks(args, tile);
+    return;
   }
-  int all_small = 0, all_large = 0;
-  sum_before(small_blocks, warp_sums, all_small);
-  sum_before(large_blocks, warp_sums, all_large);
-  const int small_share = max(kSplitBlocks, all_small * args.kv_heads / args.small_slots / 2);
-  const int large_share = max(kSplitBlocks, all_large * args.kv_heads / args.large_slots / 2);
+  const int2 range = tiles.splits(args, tiles.tiles - 1);
+  const int blocks = tiles.blocks(args, tiles.tiles - 1);
+  for (int i = 0; i < kRuns; ++i) {
+    sum.items[i] += (range.y - range.x + kRunSplits[i] - 1) / kRunSplits[i] * tiles.tiles;
+    sum.longest[i] = max(sum.longest[i], min(blocks, kRunSplits[i] * kSplitBlocks));
+  }
+}
+
+// The run of small items for which rounds over the thread blocks take least; the longest of equals.
+__device__ int best_small_run(const PlanArgs& args, const Totals& totals) {
+  int best = 0, least = 0x7fffffff;
+  for (int i = 0; i < kRuns; ++i) {
+    const int rounds = (totals.items[i] * args.kv_heads + args.small_slots - 1) / args.small_slots;
+    const int time = rounds * (totals.longest[i] + kItemBlocks);
+    if (time <= least) {
+      least = time;
+      best = kRunSplits[i];
+    }
+  }
+  return best;
+}
+
+// How far tiles are cut does not change the result's bits. Items of large tiles are about half of
+// what a thread block gets if all share the work.
+__global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constant__ PlanArgs args) {
+  __shared__ int4 warp_sums[kPlanThreads / 32];
+  __shared__ Totals totals;
+  if (threadIdx.x < sizeof(Totals) / 4) reinterpret_cast<int*>(&totals)[threadIdx.x] = 0;
+  __syncthreads();
+  const int count = args.sequences.count;
+  if (threadIdx.x / 32 * 32 < count) {
+    Totals mine{};
+    for (int sequence = threadIdx.x; sequence < count; sequence += kPlanThreads) {
+      add_sequence(args, sequence, mine);
+    }
+    const int blocks = __reduce_add_sync(0xffffffffu, mine.large_blocks);
+    if (threadIdx.x % 32 == 0) atomicAdd(&totals.large_blocks, blocks);
+#pragma unroll
+    for (int i = 0; i < kRuns; ++i) {
+      const int items = __reduce_add_sync(0xffffffffu, mine.items[i]);
+      const int longest = __reduce_max_sync(0xffffffffu, mine.longest[i]);
+      if (threadIdx.x % 32 == 0) {
+        atomicAdd(&totals.items[i], items);
+        atomicMax(&totals.longest[i], longest);
+      }
+    }
+  }
+  __syncthreads();
+  const int small_run = best_small_run(args, totals);
+  const int large_run =
+      max(1, totals.large_blocks * args.kv_heads / args.large_slots / 2 / kSplitBlocks);
 
   SequenceWork base;
   for (int first = 0; first < count; first += kPlanThreads) {
     const int sequence = first + threadIdx.x;
     const bool real = sequence < count && args.sequences.rows[sequence] > 0;
-    bool split = false;
+    int run = 0;
     SequenceWork work;
     if (real) {
       const SequenceTiles tiles(args, sequence);
-      split = tiles.blocks(args, tiles.tiles - 1) > (tiles.small ? small_share : large_share);
-      work = tiles.work(args, split);
+      run = tiles.small ? small_run : large_run;
+      work = tiles.work(args, run);
     }
-    int total = 0;
-    int place = base.partial_rows + sum_before(work.partial_rows, warp_sums, total);
-    base.partial_rows += total;
-    if (split && place + work.partial_rows > args.plan.partial_rows) {
-      split = false;
-      work = SequenceTiles(args, sequence).work(args, false);
-    }
+    int4 total;
     SequenceWork at;
-    at.partial_rows = place;
-    at.small_items = base.small_items + sum_before(work.small_items, warp_sums, total);
-    base.small_items += total;
-    at.large_items = base.large_items + sum_before(work.large_items, warp_sums, total);
-    base.large_items += total;
-    at.merges = base.merges + sum_before(work.merges, warp_sums, total);
-    base.merges += total;
-    if (real) SequenceTiles(args, sequence).list(args, sequence, split, at);
+    at.partial_rows =
+        base.partial_rows + sum_before({work.partial_rows, 0, 0, 0}, warp_sums, total).x;
+    base.partial_rows += total.x;
+    if (run > 0 && at.partial_rows + work.partial_rows > args.plan.partial_rows) {
+      run = 0;
+      work = SequenceTiles(args, sequence).work(args, 0);
+    }
+    const int4 before =
+        sum_before({work.small_items, work.large_items, work.merges, 0}, warp_sums, total);
+    at.small_items = base.small_items + before.x;
+    at.large_items = base.large_items + before.y;
+    at.merges = base.merges + before.z;
+    base.small_items += total.x;
+    base.large_items += total.y;
+    base.merges += total.z;
+    if (real) SequenceTiles(args, sequence).list(args, sequence, run, at);
   }
   if (threadIdx.x == 0) {
     *args.plan.counters = {base.small_items, base.large_items, base.merges, 0, 0, 0, 0};

@@ -10,20 +10,24 @@
 namespace quire::cuda {
 
 // The work of a call as lists in device memory, made by one thread block. An item is a tile and a
-// range of its splits, done once for each key-value head.
+// run of its splits, done once for each key-value head. It holds what its thread block needs, so
+// that nothing else is waited for before the pages.
 struct WorkItem {
-  int sequence;
-  int tile;
-  int first_split, end_split;  // the tile's splits outside its keys do not exist
-  int partial;                 // first row of the partial result; -1: the item writes the output
-  int unused[3];
+  int pass_row;        // row of the pass of the sequence's first token
+  int first_position;  // of that token
+  int first_page;      // of the sequence, in the page tables
+  int first, rows;     // of the sequence's tokens x group
+  int first_split, end_split;
+  // First row of the partial results; those of split i of head h follow at (i - first_split) *
+  // kv_heads * rows + h * rows. -1: the item has all splits and writes the output.
+  int partial;
 };
 
 // Up to 16 rows of a tile whose splits are partial results, to be merged. Split i of head h, row r
 // is partial row first_partial + i * stride + h * tile_rows + r.
 struct MergeItem {
-  int sequence;
-  int first_row;  // of the sequence's tokens x group
+  int pass_row;
+  int first;  // of the sequence's tokens x group
   int rows;
   int tile_rows;
   int splits;
@@ -34,8 +38,8 @@ struct MergeItem {
 
 struct PlanCounters {
   int small_items, large_items, merges;
-  // The next item to be taken and the thread blocks that found none left; the last of these sets
-  // both to 0 for the next launch.
+  // Items taken beyond the first of each thread block, and thread blocks that found none left; the
+  // last of these sets both to 0 for the next launch.
   int small_next, small_done, large_next, large_done;
 };
 

@@ -14,6 +14,11 @@ struct SmallTile {
   static constexpr int kThreads = kPolicy.warps * 32;
   static constexpr TileMemory kMemory =
       tile_memory(kSmallRows, kHeadSize, Format::kBytes, kPolicy.stages, Format::kScaled, true);
+  // Where the keys and values of a block go.
+  __device__ static unsigned stage_of(int block) {
+    return kMemory.stages + static_cast<unsigned>(block) % kPolicy.stages * kMemory.stage;
+  }
+
   static constexpr int kPairs = padded_width(kHeadSize) / 16;
   static constexpr int kOwnPairs = (kPairs + kPolicy.warps - 1) / kPolicy.warps;
   using Sums = float[kOwnPairs][2][4];
@@ -106,32 +111,48 @@ struct SmallTile {
     states[1] = {};
   }
 
-  __device__ static void write(const AttentionArgs& args, const Tile& tile, const WorkItem& item,
-                               const Sums& sums, const SoftmaxState (&states)[2], int warp,
-                               int lane) {
+  __device__ static void write_output(const AttentionArgs& args, const Tile& tile, const Sums& sums,
+                                      const SoftmaxState (&states)[2], int warp, int lane) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = (lane >> 2) + half * 8;
       if (row >= tile.rows) continue;
-      const std::size_t partial =
-          static_cast<std::size_t>(item.partial) + tile.head * tile.rows + row;
-      const float factor =
-          item.partial >= 0 ? 1 : finish_row(args, states[half], tile.query_head(args, row));
-      const std::size_t place = tile.place(args, row) * kHeadSize;
+      const float factor = finish_row(args, states[half], tile.query_head(args, row));
+      __nv_bfloat16* to = args.output + tile.place(args, row) * kHeadSize;
 #pragma unroll
       for (int i = 0; i < kOwnPairs; ++i) {
         const int pair = warp + i * kPolicy.warps;
         if (pair >= kPairs) break;
-        if (item.partial >= 0) {
-          store_partial<Format, kHeadSize>(args.partial + partial * kHeadSize, sums[i], pair, half,
+        store_output<Format, kHeadSize>(to, sums[i], pair, half, factor, lane);
+      }
+    }
+  }
+
+  // Writes a split's result and starts afresh.
+  __device__ static void write_partial(const AttentionArgs& args, const Tile& tile, int split,
+                                       Sums& sums, SoftmaxState (&states)[2], int warp, int lane) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = (lane >> 2) + half * 8;
+      if (row < tile.rows) {
+        const std::size_t place = partial_row(args, tile, split, row);
+#pragma unroll
+        for (int i = 0; i < kOwnPairs; ++i) {
+          const int pair = warp + i * kPolicy.warps;
+          if (pair >= kPairs) break;
+          store_partial<Format, kHeadSize>(args.partial + place * kHeadSize, sums[i], pair, half,
                                            lane);
-        } else {
-          store_output<Format, kHeadSize>(args.output + place, sums[i], pair, half, factor, lane);
+        }
+        if (warp == 0 && (lane & 3) == 0) {
+          args.partial_states[place] = make_float2(states[half].maximum, states[half].sum);
         }
       }
-      if (item.partial >= 0 && warp == 0 && (lane & 3) == 0) {
-        args.partial_states[partial] = make_float2(states[half].maximum, states[half].sum);
-      }
+      states[half] = {};
+    }
+#pragma unroll
+    for (int i = 0; i < kOwnPairs; ++i) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) sums[i][e / 4][e % 4] = 0;
     }
   }
 };
@@ -154,22 +175,20 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
   const unsigned key_lane =
       warp * 16 * kMemory.key_pitch + Format::key_lane(lane, kMemory.key_pitch);
   const unsigned value_lane = kMemory.slot + Format::value_lane(lane, kMemory.key_pitch);
-  const PlanCounters& counters = *args.plan.counters;
-  const ItemQueue queue{&args.plan.counters->small_next, &args.plan.counters->small_done,
-                        counters.small_items * args.kv_heads,
-                        reinterpret_cast<int*>(memory + kMemory.shared_item)};
   clear_padding<Format, kHeadSize, Body::kThreads>(memory + kMemory.stages,
                                                    Body::kPolicy.stages * 2 * kKeyBlock,
                                                    kMemory.key_pitch, kMemory.stage, kMemory.slot);
-  queue.ask();
-  while (true) {
-    __syncthreads();
-    const int index = queue.take();
-    if (index < 0) break;
-    const WorkItem item = args.plan.small_items[index / args.kv_heads];
-    const Tile tile(args, item, index % args.kv_heads, kSmallRows);
-    const KeyBlocks<Format, kHeadSize, Body::kThreads> blocks(
-        args, tile.sequence, tile.head, page_slots, tile.first_key, tile.end_key);
+  SharedQueue* shared = reinterpret_cast<SharedQueue*>(memory + kMemory.queue);
+  const Tile& tile = shared->tile;
+  const KeyBlocks<Format, kHeadSize, Body::kThreads> blocks{args, tile, page_slots};
+  wait_for_previous_kernel();
+  allow_next_kernel();
+  PlanCounters* counters = args.plan.counters;
+  ItemQueue queue(args, args.plan.small_items, &counters->small_next, &counters->small_done,
+                  shared);
+  queue.start(counters->small_items);
+  __syncthreads();
+  while (tile.rows > 0) {
     const int first_block = tile.first_block(), end_block = tile.end_block();
     if (threadIdx.x < (kAhead + 1) * 8) {
       const int block = first_block + threadIdx.x / 8;
@@ -177,37 +196,33 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
     }
     if (threadIdx.x < kSmallRows) bounds[threadIdx.x] = tile.bounds(args, threadIdx.x);
     __syncthreads();
-    queue.ask();
-    int load_stage = 0;
+    const int asked = queue.ask();
     for (int block = first_block; block < first_block + kAhead; ++block) {
       if (block < end_block) {
-        blocks.load(block, start + kMemory.stages + load_stage * kMemory.stage, kMemory.key_pitch,
-                    kMemory.slot);
+        blocks.load(block, start + Body::stage_of(block), kMemory.key_pitch, kMemory.slot);
       }
       commit_copies();
-      ++load_stage;
     }
     load_queries<Format, kHeadSize, kSmallRows, Body::kThreads>(args, tile, memory + kMemory.query,
                                                                 kMemory.query_pitch);
+    queue.fetch(asked);
 
     typename Body::Sums sums = {}, carried = {};
     SoftmaxState states[2], carried_states[2];
     const float factor = args.soft_cap > 0 ? 1.0f : args.score_factor;
-    int stage = 0;
     for (int block = first_block; block < end_block; ++block) {
       wait_copies<kAhead - 1>();
       __syncthreads();
       if (block + kAhead < end_block) {
-        blocks.load(block + kAhead, start + kMemory.stages + load_stage * kMemory.stage,
-                    kMemory.key_pitch, kMemory.slot);
+        blocks.load(block + kAhead, start + Body::stage_of(block + kAhead), kMemory.key_pitch,
+                    kMemory.slot);
       }
       commit_copies();
-      load_stage = load_stage == kAhead ? 0 : load_stage + 1;
       const int later_page = threadIdx.x < 8 ? blocks.page(block + kAhead + 1, threadIdx.x) : -1;
 
-      const unsigned stage_start = start + kMemory.stages + stage * kMemory.stage;
-      const float* scales = reinterpret_cast<const float*>(
-          memory + kMemory.stages + stage * kMemory.stage + 2 * kMemory.slot);
+      const unsigned stage_start = start + Body::stage_of(block);
+      const float* scales =
+          reinterpret_cast<const float*>(memory + Body::stage_of(block) + 2 * kMemory.slot);
       Body::own_scores(query_lane, stage_start + key_lane, scores_memory, warp, lane);
       __syncthreads();
       BlockScores scores;
@@ -217,15 +232,22 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
       if constexpr (Format::kScaled) scale_scores(scores, scales + kKeyBlock, lane);
       Body::add_values(sums, scores, stage_start + value_lane, warp);
       if (threadIdx.x < 8) blocks.set_page(block + kAhead + 1, threadIdx.x, later_page);
-      stage = stage == kAhead ? 0 : stage + 1;
 
       if ((block + 1) % kSplitBlocks == 0 || block + 1 == end_block) {
         sum_lanes(states[0]);
         sum_lanes(states[1]);
-        Body::fold(carried, carried_states, sums, states);
+        if (tile.partial >= 0) {
+          Body::write_partial(args, tile, block / kSplitBlocks, sums, states, warp, lane);
+        } else {
+          Body::fold(carried, carried_states, sums, states);
+        }
       }
     }
-    Body::write(args, tile, item, carried, carried_states, warp, lane);
+    if (tile.partial < 0) Body::write_output(args, tile, carried, carried_states, warp, lane);
+    wait_copies<0>();
+    __syncthreads();
+    queue.advance();
+    __syncthreads();
   }
   queue.leave();
 }

@@ -28,10 +28,10 @@ __device__ inline void scale_scores(BlockScores& scores, const float* scale, int
 #pragma unroll
   for (int tile = 0; tile < 8; ++tile) {
     const float2 two = *reinterpret_cast<const float2*>(scale + tile * 8 + (lane & 3) * 2);
-    scores[tile][0] *= two.x;
-    scores[tile][1] *= two.y;
-    scores[tile][2] *= two.x;
-    scores[tile][3] *= two.y;
+    scores[tile][0] = __fmul_rn(scores[tile][0], two.x);
+    scores[tile][1] = __fmul_rn(scores[tile][1], two.y);
+    scores[tile][2] = __fmul_rn(scores[tile][2], two.x);
+    scores[tile][3] = __fmul_rn(scores[tile][3], two.y);
   }
 }
 
@@ -115,7 +115,9 @@ __device__ inline float merge_sum(float left, float right, MergeFactors factors)
 
 __device__ inline float finish_row(const AttentionArgs& args, const SoftmaxState& state, int head) {
   if (args.sinks == nullptr) return attention::finish(state, nullptr, BaseTwo{});
-  const float sink = args.sinks[head] * 1.4426950408889634f;
+  // Rounded: a product that the compiler fuses with a later sum in one kernel only would change
+  // bits.
+  const float sink = __fmul_rn(args.sinks[head], 1.4426950408889634f);
   return attention::finish(state, &sink, BaseTwo{});
 }
 

@@ -9,21 +9,28 @@
 
 namespace quire::cuda {
 
-// A tile of one sequence and key-value head: rows [first, first + rows) of its tokens x group.
+// A tile of one sequence and key-value head: rows [first, first + rows) of its tokens x group. It
+// lies in shared memory, made by one thread: registers are short.
 struct Tile {
-  int sequence, head;
+  int head;
   int first, rows;
   int pass_row;  // row of the pass of the sequence's first token
   int first_position;
-  int first_key, end_key;  // seen by any row
-  int last_first_key;      // of the last row, whose window starts last
-  int first_row_end;       // keys seen by the first row end here
+  int first_key, end_key;    // seen by any row
+  int last_first_key;        // of the last row, whose window starts last
+  int first_row_end;         // keys seen by the first row end here
+  int first_page;            // of the sequence's page table
+  int partial, first_split;  // see WorkItem
 
-  __device__ Tile(const AttentionArgs& args, const WorkItem& item, int head, int tile_rows)
-      : sequence(item.sequence), head(head), first(item.tile * tile_rows) {
-    pass_row = args.sequences.first_row[sequence];
-    first_position = args.sequences.first_position[sequence];
-    rows = min(tile_rows, args.sequences.rows[sequence] * args.group - first);
+  __device__ Tile(const AttentionArgs& args, const WorkItem& item, int head)
+      : head(head),
+        first(item.first),
+        rows(item.rows),
+        pass_row(item.pass_row),
+        first_position(item.first_position),
+        first_page(item.first_page),
+        partial(item.partial),
+        first_split(item.first_split) {
     const int first_token = first / args.group;
     const int last_token = (first + rows - 1) / args.group;
     first_row_end = first_position + first_token + 1;
@@ -56,6 +63,15 @@ struct Tile {
     return static_cast<std::size_t>(token) * args.heads + query_head(args, row);
   }
 };
+
+// Place of a row's result of one split among the partial results.
+__device__ inline std::size_t partial_row(const AttentionArgs& args, const Tile& tile, int split,
+                                          int row) {
+  return static_cast<std::size_t>(tile.partial) +
+         (static_cast<std::size_t>(split - tile.first_split) * args.kv_heads + tile.head) *
+             tile.rows +
+         row;
+}
 
 // Queries to shared memory in the operand's type, zeros in rows past the tile's and in columns past
 // the head's. float16 has a smaller range than bf16: what passes it becomes the largest number.
@@ -102,28 +118,74 @@ __device__ inline void clear_padding(std::byte* stages, int rows, int pitch, int
   }
 }
 
-// The next item of a list, fetched while the one in hand is worked on. Every thread block of the
-// grid goes through take() until it gets -1.
-struct ItemQueue {
-  int* next;
-  int* done;
-  int count;    // items times key-value heads
-  int* shared;  // [2]
+// The items of a list, times key-value heads, shared out to the thread blocks of a grid: to each
+// the one of its own index, then one after the other. The next is fetched while one is worked on.
+// Thread 0 does it all; the tile is for all to see, with no rows when there are no more items.
+struct SharedQueue {
+  Tile tile;
+  int count;  // items times key-value heads
+  int index;  // of the next
+  alignas(16) WorkItem item;
+};
 
-  // Thread 0 asks for the item after the one in hand; all call take() later, between barriers.
-  __device__ void ask() const {
-    if (threadIdx.x == 0) shared[0] = atomicAdd(next, 1);
+class ItemQueue {
+ public:
+  __device__ ItemQueue(const AttentionArgs& args, const WorkItem* items, int* next, int* done,
+                       SharedQueue* shared)
+      : args_(args), items_(items), next_(next), done_(done), shared_(*shared) {}
+
+  // A barrier is due after this, and before and after advance.
+  __device__ void start(const int& item_count) {
+    if (threadIdx.x != 0) return;
+    // Both loads at once; there may be fewer items, but not less memory.
+    const WorkItem item =
+        items_[min(static_cast<int>(blockIdx.x) / args_.kv_heads, args_.plan.item_capacity - 1)];
+    shared_.count = item_count * args_.kv_heads;
+    take(item, blockIdx.x);
   }
-  __device__ int take() const { return shared[0] < count ? shared[0] : -1; }
+
+  // Asks for the index of the next; nothing waits for it before fetch, which starts to copy it.
+  __device__ int ask() const {
+    return threadIdx.x == 0 ? static_cast<int>(gridDim.x) + atomicAdd(next_, 1) : 0;
+  }
+  __device__ void fetch(int asked) {
+    if (threadIdx.x != 0) return;
+    shared_.index = asked;
+    const int4* from = reinterpret_cast<const int4*>(
+        items_ + min(asked / args_.kv_heads, args_.plan.item_capacity - 1));
+    copy_async<16>(shared_address(&shared_.item), from, true);
+    copy_async<16>(shared_address(&shared_.item) + 16, from + 1, true);
+  }
+  // All copies have been waited for.
+  __device__ void advance() {
+    if (threadIdx.x == 0) take(shared_.item, shared_.index);
+  }
   // The last block of the grid leaves the counters as the next launch needs them.
   __device__ void leave() const {
     if (threadIdx.x != 0) return;
-    if (atomicAdd(done, 1) == static_cast<int>(gridDim.x) - 1) {
-      *next = 0;
-      *done = 0;
+    if (atomicAdd(done_, 1) == static_cast<int>(gridDim.x) - 1) {
+      *next_ = 0;
+      *done_ = 0;
     }
   }
+
+ private:
+  __device__ void take(const WorkItem& item, int index) {
+    if (index < shared_.count) {
+      shared_.tile = Tile(args_, item, index % args_.kv_heads);
+    } else {
+      shared_.tile.rows = 0;
+    }
+  }
+
+  const AttentionArgs& args_;
+  const WorkItem* items_;
+  int* next_;
+  int* done_;
+  SharedQueue& shared_;
 };
+static_assert(sizeof(SharedQueue) <= kQueueBytes);
+static_assert(sizeof(WorkItem) == 32);
 
 // Transforms that depend on the call, then the mask.
 template <class Format>

@@ -51,19 +51,20 @@ constexpr int padded_pitch(int bytes) {
 
 struct TileMemory {
   int query_pitch, key_pitch;
-  int slot;         // bytes of 64 keys, or values
-  int stage;        // keys, values, and the scales of both
-  int query;        // [rows][query_pitch]
-  int stages;       // [stages][stage]
-  int scores;       // float [rows][kScorePitch], in small tiles
-  int bounds;       // int2 [rows]: keys seen
-  int carried;      // SoftmaxState [rows]
-  int pages;        // pointers to pages: [kPageBlocks][kKeyBlock / 8]
-  int shared_item;  // two words
+  int slot;     // bytes of 64 keys, or values
+  int stage;    // keys, values, and the scales of both
+  int query;    // [rows][query_pitch]
+  int stages;   // [stages][stage]
+  int scores;   // float [rows][kScorePitch], in small tiles
+  int bounds;   // int2 [rows]: keys seen
+  int carried;  // SoftmaxState [rows]
+  int pages;    // pointers to pages: [kPageBlocks][kKeyBlock / 8]
+  int queue;    // SharedQueue
   int total;
 };
 
 constexpr int kScorePitch = kKeyBlock + 8;
+constexpr int kQueueBytes = 112;
 constexpr int kPageBlocks = 8;  // a power of two above the number of stages
 
 constexpr int padded_width(int head_size) {
@@ -84,8 +85,8 @@ constexpr TileMemory tile_memory(int rows, int head_size, int element_bytes, int
   memory.bounds = memory.scores + (scores ? rows * kScorePitch * 4 : 0);
   memory.carried = memory.bounds + rows * 8;
   memory.pages = memory.carried + rows * 8;
-  memory.shared_item = memory.pages + kPageBlocks * (kKeyBlock / 8) * 8;
-  memory.total = memory.shared_item + 16;
+  memory.queue = memory.pages + kPageBlocks * (kKeyBlock / 8) * 8;
+  memory.total = memory.queue + kQueueBytes;
   return memory;
 }
 

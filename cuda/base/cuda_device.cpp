@@ -39,6 +39,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int ordinal, const EngineOp
   device->stream_ = std::move(*stream);
   device->launch_.stream = device->stream_.get();
   device->launch_.multiprocessors = multiprocessors;
+  device->launch_.compute_capability = 10 * major + minor;
   device->launch_.deterministic = options.cuda.deterministic;
   return device;
 }

@@ -16,6 +16,7 @@ Status status_of(cudaError_t code, const char* what);
 struct Launch {
   cudaStream_t stream = nullptr;
   int multiprocessors = 0;
+  int compute_capability = 0;  // 90: 9.0
   bool deterministic = false;  // a row's bits depend on its own inputs only
 };
 

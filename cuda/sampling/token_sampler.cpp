@@ -53,7 +53,12 @@ Status TokenSampler::allocate() {
   draws_ = reinterpret_cast<DeviceDraw*>(device_ + parts.logits + parts.counts);
   results_ =
       reinterpret_cast<DeviceDrawResult*>(device_ + parts.logits + parts.counts + parts.draws);
-  return status_of(cudaMemset(counts_, 0, parts.counts), "cudaMemset of token counts");
+  if (Status s = status_of(cudaMemset(counts_, 0, parts.counts), "cudaMemset of token counts");
+      !s.ok()) {
+    return s;
+  }
+  // Streams that do not wait for the default one must see the zeros too.
+  return status_of(cudaStreamSynchronize(nullptr), "cudaMemset of token counts");
 }
 
 TokenSampler::~TokenSampler() {

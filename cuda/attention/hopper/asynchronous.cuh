@@ -73,11 +73,12 @@ __device__ inline void copy_box(unsigned to, const CUtensorMap& map, unsigned ba
       : "memory");
 }
 __device__ inline void copy_box(unsigned to, const CUtensorMap& map, unsigned barrier, int x, int y,
-                                int z, int w) {
+                                int z, int w, int v) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
-      "l"(reinterpret_cast<unsigned long long>(&map)), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+      "l"(reinterpret_cast<unsigned long long>(&map)), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w),
+      "r"(v)
       : "memory");
 }
 

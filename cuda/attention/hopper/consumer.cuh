@@ -17,7 +17,7 @@ struct Consumer {
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
   static constexpr int kHeadSize = kPolicy.head_size;
   static constexpr int kBlockKeys = kPolicy.block_keys;
-  static constexpr int kPartBytes = kBlockKeys * 128;  // of 64 elements of all rows of a block
+  static constexpr int kRowsBytes = kHeadSize / kBoxElements * kAtomBytes;  // of 8 keys or values
   static constexpr int kSteps = kBlockKeys / 16;
   // Named barriers, of each warpgroup one.
   static constexpr int kTurnBarrier = 1, kOwnBarrier = 1 + kPolicy.warpgroups;
@@ -51,15 +51,15 @@ struct Consumer {
 
   __device__ void start_scores(Scores& scores, int query_stage, int stage) const {
     const unsigned long long queries =
-        rows_descriptor(pipe.query(query_stage) + warpgroup * 64 * 128);
-    const unsigned long long keys = rows_descriptor(pipe.keys(stage));
+        rows_descriptor(pipe.query(query_stage) + warpgroup * 64 * 128, kAtomBytes);
+    const unsigned long long keys = rows_descriptor(pipe.keys(stage), kRowsBytes);
     hold(scores);
     begin_products();
 #pragma unroll
     for (int step = 0; step < kHeadSize / 16; ++step) {
       const int part = step / 4, within = step % 4 * 32;
       const unsigned long long a = queries + ((part * kPolicy.rows() * 128 + within) >> 4);
-      const unsigned long long b = keys + ((part * kPartBytes + within) >> 4);
+      const unsigned long long b = keys + ((part * kAtomBytes + within) >> 4);
       if (step == 0) {
         multiply_rows<0>(scores, a, b);
       } else {
@@ -70,14 +70,14 @@ struct Consumer {
   }
 
   __device__ void start_sums(Sums& sums, Weights& weights, int stage) const {
-    const unsigned long long values = columns_descriptor(pipe.values(stage), kPartBytes);
+    const unsigned long long values = columns_descriptor(pipe.values(stage), kRowsBytes);
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) hold(weights[step]);
     hold(sums);
     begin_products();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      multiply_columns(sums, weights[step], values + (step * 16 * 128 >> 4));
+      multiply_columns(sums, weights[step], values + (step * 2 * kRowsBytes >> 4));
     }
     commit_products();
   }
@@ -110,7 +110,7 @@ struct Consumer {
   __device__ void clear_values(int stage, int begin, int end) const {
     constexpr int kChunks = kBlockKeys * kHeadSize * 2 / 16;
     for (int i = thread; i < kChunks; i += 128) {
-      const int row = i / 8 % kBlockKeys;
+      const int row = i / kHeadSize * 8 + i / 8 % 8;
       if (row >= begin && row < end) continue;
       asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(pipe.values(stage) + i * 16),
                    "r"(0)
@@ -137,8 +137,8 @@ struct Consumer {
       mask_scores(state.scores, state.first_key, state.end_key,
                   block * kBlockKeys + lane() % 4 * 2);
     }
-    return state.softmax.template step<kPolicy.lazy_rescale>(state.scores,
-                                                             kSoftCap ? 1.0f : args.score_factor);
+    return state.softmax.template step<Shape, kMasked>(state.scores,
+                                                       kSoftCap ? 1.0f : args.score_factor);
   }
 
   // Values of a block that is masked, once they are there.

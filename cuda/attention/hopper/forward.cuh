@@ -11,6 +11,7 @@ namespace quire::cuda::hopper {
 template <class Shape, bool kSoftCap>
 __global__ void __launch_bounds__(Shape::kPolicy.threads(), 1)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // the other architectures of a build get an empty kernel
   extern __shared__ std::byte memory[];
   const Pipeline<Shape> pipe{(shared_address_of(memory) + 1023) / 1024 * 1024};
   const int warpgroup = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);
@@ -28,10 +29,12 @@ __global__ void __launch_bounds__(Shape::kPolicy.threads(), 1)
     take_registers<Shape::kPolicy.consumer_registers>();
     Consumer<Shape, kSoftCap>{args, pipe, warpgroup - 1, static_cast<int>(threadIdx.x % 128)}.run();
   }
+#endif
 }
 
 template <class Shape, bool kSoftCap>
 ForwardKernel forward_instance() {
+  static_assert(ForwardMemory(Shape::kPolicy).total <= kMostSharedBytes);
   return {forward_kernel<Shape, kSoftCap>, Shape::kPolicy,
           ForwardMemory(Shape::kPolicy).total + 1024};
 }

@@ -21,7 +21,7 @@ struct ForwardArgs {
   int heads, kv_heads, group;
   int heads_per_entry;
   int page_shift;
-  int box_shift;  // tokens of a box of keys
+  int box_shift;  // tokens of a box of keys or values
   int window;     // 0: all before
   bool causal;
   float score_factor;    // to scores in base 2

@@ -41,9 +41,10 @@ int box_tokens(int page_size, int block_keys) {
 }
 
 TileListArgs list_args(const PagedAttentionCall& call, const HopperOptions& options,
-                       const ForwardPolicy& policy, const TileList& list) {
+                       const ForwardPolicy& policy) {
   const KvView& kv = call.kv;
   const int key_bytes = 2 * kv.head_size * 2;
+  std::byte* memory = options.tiles != nullptr ? options.tiles : call.workspace;
   TileListArgs args{};
   args.sequences = call.sequences;
   args.tile_rows = policy.rows();
@@ -54,7 +55,8 @@ TileListArgs list_args(const PagedAttentionCall& call, const HopperOptions& opti
   args.block_keys = policy.block_keys;
   args.window = call.window;
   args.causal = options.causal;
-  args.list = list;
+  args.list = tile_list_layout(
+      {call.sequences.total_rows, call.sequences.count, policy.rows(), kv.kv_heads}, memory);
   return args;
 }
 
@@ -90,15 +92,15 @@ Status hopper::launch_forward(const Launch& launch, const PagedAttentionCall& ca
   if (sequences.count == 0 || sequences.total_rows == 0) return {};
   const ForwardPolicy& policy = kernel.policy;
   const int box = box_tokens(kv.page_size, policy.block_keys);
-  const TileList list = tile_list_layout(
-      {sequences.total_rows, sequences.count, policy.rows(), kv.kv_heads}, call.workspace);
-  const TileListArgs tiles = list_args(call, options, policy, list);
+  const TileListArgs tiles = list_args(call, options, policy);
   ForwardArgs args = forward_args(call, options, tiles, box);
   Status status = query_map(args.query, call.query, sequences.total_rows, call.heads, kv.head_size,
                             policy.rows());
   if (!status) return status;
   if (status = kv_map(args.kv, kv, box); !status) return status;
-  if (status = launch_tile_list(launch, tiles); !status) return status;
+  if (options.tiles == nullptr) {
+    if (status = launch_tile_list(launch, tiles); !status) return status;
+  }
   const void* function = reinterpret_cast<const void*>(kernel.kernel);
   status = status_of(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                           kernel.shared_bytes),
@@ -121,6 +123,12 @@ bool hopper_attention_takes(int compute_capability, const PagedAttentionCall& ca
 
 std::size_t hopper_workspace_bytes(int max_rows, int max_sequences, int kv_heads) {
   return tile_list_bytes({max_rows, max_sequences, kLeastTileRows, kv_heads});
+}
+
+Status list_hopper_tiles(const Launch& launch, const PagedAttentionCall& call,
+                         const HopperOptions& options) {
+  const ForwardKernel kernel = forward_kernel(call.kv.head_size, call.soft_cap > 0);
+  return launch_tile_list(launch, list_args(call, options, kernel.policy));
 }
 
 Status hopper_attention(const Launch& launch, const PagedAttentionCall& call,

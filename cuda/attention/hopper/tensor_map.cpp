@@ -59,16 +59,19 @@ Status query_map(CUtensorMap& map, const __nv_bfloat16* queries, int rows, int h
   return encode_map<3>(map, queries, sizes, strides, box, "queries");
 }
 
-Status kv_map(CUtensorMap& map, const KvView& kv, int box_rows) {
+Status kv_map(CUtensorMap& map, const KvView& kv, int box_tokens) {
   // The view does not say how many pages there are; page tables name only those that exist.
   constexpr cuuint64_t kManyPages = 0x7fffffff;
   const cuuint64_t row_bytes = static_cast<cuuint64_t>(kv.head_size) * sizeof(__nv_bfloat16);
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(kv.head_size),
-                              static_cast<cuuint64_t>(kv.page_size),
-                              static_cast<cuuint64_t>(2 * kv.kv_heads), kManyPages};
-  const cuuint64_t strides[] = {row_bytes, kv.page_size * row_bytes, kv.page_bytes};
-  const cuuint32_t box[] = {kBoxElements, static_cast<cuuint32_t>(box_rows), 1, 1};
-  return encode_map<4>(map, kv.base + kv.layer_offset, sizes, strides, box, "keys and values");
+  const cuuint64_t parts = kv.head_size / kBoxElements;
+  const cuuint64_t sizes[] = {kBoxElements, kAtomRows, parts,
+                              static_cast<cuuint64_t>(2 * kv.kv_heads) * kv.page_size / kAtomRows,
+                              kManyPages};
+  const cuuint64_t strides[] = {row_bytes, kBoxElements * sizeof(__nv_bfloat16),
+                                kAtomRows * row_bytes, kv.page_bytes};
+  const cuuint32_t box[] = {kBoxElements, kAtomRows, static_cast<cuuint32_t>(parts),
+                            static_cast<cuuint32_t>(box_tokens / kAtomRows), 1};
+  return encode_map<5>(map, kv.base + kv.layer_offset, sizes, strides, box, "keys and values");
 }
 
 }  // namespace quire::cuda::hopper

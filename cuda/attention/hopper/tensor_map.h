@@ -11,7 +11,7 @@
 
 namespace quire::cuda::hopper {
 
-// Elements of a row of a box: 128 bytes, swizzled in shared memory.
+// Elements of a row of shared memory: 128 bytes, swizzled.
 constexpr int kBoxElements = 64;
 
 // Queries [rows][heads][head_size], in boxes of `box_rows` rows of one head. Coordinates: element,
@@ -19,8 +19,10 @@ constexpr int kBoxElements = 64;
 Status query_map(CUtensorMap& map, const __nv_bfloat16* queries, int rows, int heads, int head_size,
                  int box_rows);
 
-// Keys and values of a layer in the pages, in boxes of `box_rows` tokens of one head. Coordinates:
-// element, token of the page, head (values: kv_heads + head), page. Page -1 gives zeros.
-Status kv_map(CUtensorMap& map, const KvView& kv, int box_rows);
+// Keys and values of a layer in the pages, in boxes of all elements of `box_tokens` tokens of one
+// head, which become [tokens / 8][head_size / 64][8][64] in shared memory. Coordinates: 0, 0, 0,
+// eight tokens (counted through the heads of keys, then of values), page. Page -1 gives zeros.
+constexpr int kAtomRows = 8;
+Status kv_map(CUtensorMap& map, const KvView& kv, int box_tokens);
 
 }  // namespace quire::cuda::hopper

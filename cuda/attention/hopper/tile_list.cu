@@ -11,34 +11,37 @@ constexpr int kLengths = 64;   // tiles are ordered by length in so many steps
 constexpr int kSlots = kSections * kLengths;
 constexpr int kSlotsPerThread = kSlots / kThreads;
 
-// Sum of `value` over the threads before this one. `scratch` is [kThreads].
-__device__ int sum_before(int value, int* scratch) {
-  scratch[threadIdx.x] = value;
-  __syncthreads();
-  for (int distance = 1; distance < kThreads; distance *= 2) {
-    const int before =
-        static_cast<int>(threadIdx.x) >= distance ? scratch[threadIdx.x - distance] : 0;
-    __syncthreads();
-    scratch[threadIdx.x] += before;
-    __syncthreads();
+// Sum of `value` over the threads before this one, and over all. `scratch` is [kThreads / 32].
+__device__ int sum_before(int value, int* scratch, int& total) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int sum = value;
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int other = __shfl_up_sync(0xffffffffu, sum, distance);
+    if (lane >= distance) sum += other;
   }
-  const int sum = scratch[threadIdx.x] - value;
+  if (lane == 31) scratch[warp] = sum;
   __syncthreads();
-  return sum;
+  int before = 0;
+  total = 0;
+  for (int other = 0; other < kThreads / 32; ++other) {
+    if (other < warp) before += scratch[other];
+    total += scratch[other];
+  }
+  __syncthreads();
+  return before + sum - value;
 }
 
 struct Sequence {
-  int rows, first_position, keys, tiles;
+  int first_row, rows, first_position, first_page;
+  int section;
 
-  __device__ Sequence(const TileListArgs& args, int index)
-      : rows(args.sequences.rows[index]),
-        first_position(args.sequences.first_position[index]),
-        keys(first_position + rows),
-        tiles((rows + args.tile_rows - 1) / args.tile_rows) {}
-
+  __device__ int keys() const { return first_position + rows; }
+  __device__ int tiles(const TileListArgs& args) const {
+    return (rows + args.tile_rows - 1) / args.tile_rows;
+  }
   __device__ int tile_blocks(const TileListArgs& args, int tile) const {
     const int first = first_position + tile * args.tile_rows;
-    const int end = args.causal ? min(first + args.tile_rows, keys) : keys;
+    const int end = args.causal ? min(first + args.tile_rows, keys()) : keys();
     const int begin = args.window > 0 ? max(0, first + 1 - args.window) : 0;
     return (end + args.block_keys - 1) / args.block_keys - begin / args.block_keys;
   }
@@ -55,53 +58,56 @@ __device__ int slot_of(const TileListArgs& args, int section, int head_section, 
 __global__ void __launch_bounds__(kThreads)
     tile_list_kernel(const __grid_constant__ TileListArgs args) {
   __shared__ int slots[kSlots];
-  __shared__ int scratch[kThreads];
-  const int thread = threadIdx.x, lane = threadIdx.x % 32;
+  __shared__ Sequence sequences[kThreads];
+  __shared__ int scratch[kThreads / 32];
+  const int thread = threadIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int head_sections = args.kv_heads / args.section_heads;
+  const int count = args.sequences.count;
   for (int i = thread; i < kSlots; i += kThreads) slots[i] = 0;
-  __syncthreads();
   for (int pass = 0; pass < 2; ++pass) {
     int keys_before = 0;
-    for (int first = 0; first < args.sequences.count; first += kThreads) {
-      const int mine = first + thread;
-      const int keys = mine < args.sequences.count ? Sequence(args, mine).keys : 0;
-      const int before = keys_before + sum_before(keys, scratch);
-      if (thread == kThreads - 1) scratch[0] = before + keys;
+    for (int first = 0; first < count; first += kThreads) {
+      Sequence mine{};
+      if (first + thread < count) {
+        mine = {args.sequences.first_row[first + thread], args.sequences.rows[first + thread],
+                args.sequences.first_position[first + thread],
+                args.sequences.first_page[first + thread], 0};
+      }
+      int keys = 0;
+      mine.section = (keys_before + sum_before(mine.keys(), scratch, keys)) / args.section_keys;
+      keys_before += keys;
+      sequences[thread] = mine;
       __syncthreads();
-      keys_before = scratch[0];
-      __syncthreads();
-      // A warp's sequences, one after the other, a lane for each tile.
-      for (int other = 0; other < 32; ++other) {
-        const int index = first + (thread - lane) + other;
-        const int section = __shfl_sync(0xffffffffu, before, other) / args.section_keys;
-        if (index >= args.sequences.count) break;
-        const Sequence sequence(args, index);
-        for (int i = lane; i < sequence.tiles * head_sections; i += 32) {
+      // A sequence for each warp, a tile for each lane.
+      for (int index = warp; index < min(kThreads, count - first); index += kThreads / 32) {
+        const Sequence& sequence = sequences[index];
+        for (int i = lane; i < sequence.tiles(args) * head_sections; i += 32) {
           const int tile = i / head_sections, head_section = i % head_sections;
-          const int slot = slot_of(args, section, head_section, sequence.tile_blocks(args, tile));
+          const int slot =
+              slot_of(args, sequence.section, head_section, sequence.tile_blocks(args, tile));
           const int place = atomicAdd(&slots[slot], 1);
           if (pass == 0) continue;
           const int row = tile * args.tile_rows;
-          args.list.entries[place] = {args.sequences.first_row[index] + row,
+          args.list.entries[place] = {sequence.first_row + row,
                                       min(args.tile_rows, sequence.rows - row),
                                       sequence.first_position + row,
-                                      sequence.keys,
-                                      args.sequences.first_page[index],
+                                      sequence.keys(),
+                                      sequence.first_page,
                                       head_section * args.section_heads * args.group,
                                       {}};
         }
       }
+      __syncthreads();
     }
-    __syncthreads();
     if (pass == 1) break;
-    int sum = 0;
+    int sum = 0, entries = 0;
     for (int i = 0; i < kSlotsPerThread; ++i) sum += slots[thread * kSlotsPerThread + i];
-    int place = sum_before(sum, scratch);
-    if (thread == kThreads - 1) *args.list.counters = {place + sum, 0, 0};
+    int place = sum_before(sum, scratch, entries);
+    if (thread == 0) *args.list.counters = {entries, 0, 0};
     for (int i = 0; i < kSlotsPerThread; ++i) {
-      const int count = slots[thread * kSlotsPerThread + i];
-      slots[thread * kSlotsPerThread + i] = place;
-      place += count;
+      const int before = place;
+      place += slots[thread * kSlotsPerThread + i];
+      slots[thread * kSlotsPerThread + i] = before;
     }
     __syncthreads();
   }

@@ -31,17 +31,19 @@ __device__ inline void hold(unsigned (&registers)[kCount]) {
 }
 
 // Descriptors of operands in shared memory in the copy engine's 128-byte swizzle: atoms of 8 rows
-// of 128 bytes. Row-wise: rows are M or N, the 64 elements of a row K; 16 of K are 32 bytes on.
-// Column-wise: rows are K, the elements of a row 64 of N; the next 64 of N are `stride` bytes on.
+// of 128 bytes, the next 8 rows `stride` bytes on. Row-wise: rows are M or N, the 64 elements of a
+// row K; 16 of K are 32 bytes. Column-wise: rows are K, the elements of a row 64 of N; the next 64
+// of N are the next atom.
 constexpr unsigned long long kSwizzle128 = 1ull << 62;
-constexpr unsigned long long kAtomBytes = 1024;
+constexpr unsigned kAtomBytes = 1024;
 
-__device__ inline unsigned long long rows_descriptor(unsigned address) {
-  return kSwizzle128 | (kAtomBytes >> 4) << 32 | 1ull << 16 | (address & 0x3ffff) >> 4;
+__device__ inline unsigned long long rows_descriptor(unsigned address, unsigned stride) {
+  return kSwizzle128 | static_cast<unsigned long long>(stride >> 4) << 32 | 1ull << 16 |
+         (address & 0x3ffff) >> 4;
 }
 __device__ inline unsigned long long columns_descriptor(unsigned address, unsigned stride) {
-  return kSwizzle128 | (kAtomBytes >> 4) << 32 |
-         static_cast<unsigned long long>(stride >> 4) << 16 | (address & 0x3ffff) >> 4;
+  return kSwizzle128 | static_cast<unsigned long long>(stride >> 4) << 32 |
+         static_cast<unsigned long long>(kAtomBytes >> 4) << 16 | (address & 0x3ffff) >> 4;
 }
 
 #define QUIRE_SUMS_4(i) "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3])
@@ -87,6 +89,21 @@ __device__ inline void multiply_rows(float (&sums)[64], unsigned long long a,
       "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
       "%64, %65, add, 1, 1, 0, 0;\n}\n"
       : QUIRE_SUMS_32(0), QUIRE_SUMS_32(32)
+      : "l"(a), "l"(b), "n"(kAdd));
+}
+template <int kAdd>
+__device__ inline void multiply_rows(float (&sums)[80], unsigned long long a,
+                                     unsigned long long b) {
+  asm volatile(
+      "{\n.reg .pred add;\nsetp.ne.b32 add, %82, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, "
+      "%18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+      "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, "
+      "%50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, "
+      "%66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
+      "%80, %81, add, 1, 1, 0, 0;\n}\n"
+      : QUIRE_SUMS_32(0), QUIRE_SUMS_32(32), QUIRE_SUMS_8(64), QUIRE_SUMS_8(72)
       : "l"(a), "l"(b), "n"(kAdd));
 }
 template <int kAdd>

@@ -6,8 +6,9 @@
 namespace quire::testing {
 namespace {
 
-constexpr Tolerance kBfloat16{2.5e-1, 2e-3};
-constexpr Tolerance kInt8Cache{4e-1, 4e-3};
+// bf16 keeps 8 bits of every activation, as the processor's int8 activations do, whose limits these
+// are (tests/data/tiny/README.md).
+constexpr Tolerance kBfloat16{4e-1, 4e-3};
 
 EngineOptions on_gpu(std::optional<KvType> kv = {}) {
   EngineOptions options;
@@ -62,8 +63,7 @@ TEST_CASE("every KV type and page size on the GPU", "[gpu]") {
         EngineOptions options = on_gpu(kv);
         options.cache.page_size = page;
         INFO("KV type " << static_cast<int>(kv) << ", pages of " << page);
-        check_model(tiny(name) + "/model.gguf", expected, options,
-                    kv == KvType::int8 ? kInt8Cache : kBfloat16);
+        check_model(tiny(name) + "/model.gguf", expected, options, kBfloat16);
       }
     }
   }

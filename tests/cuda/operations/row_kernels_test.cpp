@@ -15,7 +15,7 @@ namespace {
 using namespace quire::cuda;
 
 constexpr unsigned kSeed = 42;
-constexpr double kBfloat16Step = 1.0 / 256;  // relative, between neighbours
+constexpr double kBfloat16Step = 1.0 / 128;  // relative, between neighbours
 
 Launch launch() {
   return {};

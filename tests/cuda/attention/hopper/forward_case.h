@@ -129,12 +129,20 @@ class ForwardCase {
       launch();
       return read();
     }
-    void launch() {
+    void launch(std::byte* tiles = nullptr) {
       cuda::HopperOptions options;
+      options.tiles = tiles;
       options.causal = case_.shape_.causal;
       options.log_sum_exp = log_sum_exp_->get();
       require_ok(cuda::hopper_attention(stream_.launch, call, options));
     }
+    void list(std::byte* tiles) {
+      cuda::HopperOptions options;
+      options.causal = case_.shape_.causal;
+      options.tiles = tiles;
+      require_ok(cuda::list_hopper_tiles(stream_.launch, call, options));
+    }
+    std::size_t tiles_bytes() const { return bytes_; }
     // Checks that the workspace past what was asked for is untouched.
     ForwardResult read() {
       ForwardResult result{output_->read(), log_sum_exp_->read()};

@@ -216,6 +216,30 @@ TEST_CASE("Hopper attention gives the same bits every time") {
   }
 }
 
+TEST_CASE("A list of tiles serves many calls of Hopper attention") {
+  if (no_hopper()) return;
+  for (const float cap : {0.0f, 30.0f}) {
+    ForwardShape shape;
+    shape.head_size = 64;
+    shape.soft_cap = cap;
+    const ForwardCase the_case(shape, {1500, 300}, 19);
+    ForwardCase::Call call(the_case, {{0, 0, 1500}, {1, 100, 200}});
+    const ForwardResult expected = call.hopper();
+    DeviceMemory<std::byte> tiles(call.tiles_bytes() + 256);
+    call.list(tiles.get());
+    for (int i = 0; i < 3; ++i) {
+      call.poison();
+      call.launch(tiles.get());
+      const ForwardResult result = call.read();
+      CAPTURE(cap, i);
+      CHECK(result.output == expected.output);
+    }
+    const std::vector<std::byte> bytes = tiles.read();
+    CHECK(std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(call.tiles_bytes()), bytes.end(),
+                      [](std::byte b) { return b == std::byte{0xff}; }));
+  }
+}
+
 TEST_CASE("Hopper attention runs from a graph") {
   if (no_hopper()) return;
   ForwardShape shape;

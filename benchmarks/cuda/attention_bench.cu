@@ -1,0 +1,309 @@
+// Paged attention on the first GPU: prefill in TFLOP/s, decode as a share of the read bandwidth
+// that the same run measures. Times are medians over replays of a CUDA graph whose launches rotate
+// over copies of the keys and values, so that the second-level cache does not serve them.
+//
+//   attention_bench [prefill|decode]
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "attention/paged_attention.h"
+#include "attention/write_kv.h"
+
+namespace {
+
+using namespace quire;
+
+void require(cudaError_t code) {
+  if (code == cudaSuccess) return;
+  std::fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(code));
+  std::exit(1);
+}
+void require(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.message().c_str());
+  std::exit(1);
+}
+
+struct Free {
+  void operator()(void* memory) const { cudaFree(memory); }
+};
+template <class T>
+std::unique_ptr<T, Free> device(std::size_t count) {
+  void* memory = nullptr;
+  require(cudaMalloc(&memory, count * sizeof(T)));
+  return std::unique_ptr<T, Free>(static_cast<T*>(memory));
+}
+std::unique_ptr<int, Free> device(const std::vector<int>& values) {
+  auto memory = device<int>(values.size());
+  require(cudaMemcpy(memory.get(), values.data(), values.size() * 4, cudaMemcpyHostToDevice));
+  return memory;
+}
+
+__global__ void fill_kernel(__nv_bfloat16* to, std::size_t count, unsigned seed) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += step) {
+    unsigned x = static_cast<unsigned>(i) * 2654435761u + seed;
+    float sum = -2;
+    for (int k = 0; k < 4; ++k) {
+      x ^= x >> 16;
+      x *= 0x7feb352du;
+      x ^= x >> 15;
+      sum += static_cast<float>(x) * 0x1p-32f;
+    }
+    to[i] = __float2bfloat16_rn(sum * 1.7f);
+  }
+}
+
+std::unique_ptr<__nv_bfloat16, Free> random_values(std::size_t count, unsigned seed) {
+  auto memory = device<__nv_bfloat16>(count);
+  fill_kernel<<<2048, 256>>>(memory.get(), count, seed);
+  require(cudaGetLastError());
+  return memory;
+}
+
+__global__ void read_kernel(const uint4* from, std::size_t count, unsigned* to) {
+  unsigned sum = 0;
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x * 4;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x * 4 + threadIdx.x;
+       i + 3 * blockDim.x < count; i += step) {
+    for (int k = 0; k < 4; ++k) {
+      const uint4 x = __ldcs(from + i + k * blockDim.x);
+      sum ^= x.x ^ x.y ^ x.z ^ x.w;
+    }
+  }
+  if (sum == 0x12345678u) *to = sum;
+}
+
+// Median seconds of one launch in a graph of `launches`.
+double seconds(cudaStream_t stream, int launches, const std::function<void(int)>& launch,
+               int repeats = 9) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  launch(0);  // loads the kernels
+  require(cudaStreamSynchronize(stream));
+  require(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (int i = 0; i < launches; ++i) launch(i);
+  require(cudaStreamEndCapture(stream, &graph));
+  require(cudaGraphInstantiate(&executable, graph, 0));
+  cudaEvent_t start, stop;
+  require(cudaEventCreate(&start));
+  require(cudaEventCreate(&stop));
+  std::vector<float> times;
+  for (int i = 0; i < repeats + 1; ++i) {
+    require(cudaEventRecord(start, stream));
+    require(cudaGraphLaunch(executable, stream));
+    require(cudaEventRecord(stop, stream));
+    require(cudaEventSynchronize(stop));
+    float milliseconds = 0;
+    require(cudaEventElapsedTime(&milliseconds, start, stop));
+    if (i > 0) times.push_back(milliseconds);
+  }
+  cudaEventDestroy(start);
+  cudaEventDestroy(stop);
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2] * 1e-3 / launches;
+}
+
+struct Shape {
+  KvType type = KvType::bf16;
+  int sequences = 1, before = 0, rows = 1;  // tokens in the cache before the call's rows
+  int heads = 32, kv_heads = 8, head_size = 128, page_size = 64;
+};
+
+// Everything a call needs, with `copies` of the cache.
+class Bench {
+ public:
+  Bench(const cuda::Launch& launch, const Shape& shape, int copies)
+      : launch_(launch), shape_(shape) {
+    const int keys = shape.before + shape.rows;
+    const int pages = (keys + shape.page_size - 1) / shape.page_size;
+    std::vector<int> table(static_cast<std::size_t>(pages) * shape.sequences);
+    std::iota(table.begin(), table.end(), 0);
+    std::shuffle(table.begin(), table.end(), std::mt19937(1));
+    std::vector<int> first_row, rows, first_position, first_page;
+    for (int i = 0; i < shape.sequences; ++i) {
+      first_row.push_back(i * shape.rows);
+      rows.push_back(shape.rows);
+      first_position.push_back(shape.before);
+      first_page.push_back(i * pages);
+    }
+    first_row_ = device(first_row);
+    rows_ = device(rows);
+    first_position_ = device(first_position);
+    first_page_ = device(first_page);
+    pages_ = device(table);
+    const std::size_t slab =
+        cuda::kv_slab_bytes(shape.type, shape.page_size, shape.kv_heads, shape.head_size);
+    const std::size_t values =
+        static_cast<std::size_t>(shape.sequences) * shape.rows * shape.heads * shape.head_size;
+    query_ = random_values(values, 1);
+    output_ = device<__nv_bfloat16>(values);
+    call_.query = query_.get();
+    call_.output = output_.get();
+    call_.kv = {nullptr, slab, 0, shape.type, shape.page_size, shape.kv_heads, shape.head_size};
+    call_.sequences = {shape.sequences,
+                       shape.sequences,
+                       first_row_.get(),
+                       rows_.get(),
+                       first_position_.get(),
+                       first_page_.get(),
+                       pages_.get(),
+                       nullptr,
+                       nullptr,
+                       shape.sequences * shape.rows,
+                       shape.rows,
+                       keys};
+    call_.heads = shape.heads;
+    call_.scale = 1 / std::sqrt(static_cast<float>(shape.head_size));
+    for (int i = 0; i < copies; ++i) {
+      caches_.push_back(random_values(slab * table.size() / 2, 2 + i));
+    }
+    workspace_ = device<std::byte>(
+        cuda::attention_workspace_bytes(call_.sequences.total_rows, shape.sequences, shape.heads,
+                                        shape.head_size, keys, launch.multiprocessors));
+    plan_ = device<std::byte>(cuda::attention_plan_bytes(
+        call_.sequences.total_rows, shape.sequences, shape.heads, keys, launch.multiprocessors));
+    call_.workspace = workspace_.get();
+    call_.plan = plan_.get();
+    require(cuda::plan_attention(launch, call_));
+  }
+
+  double run(int launches) {
+    return seconds(launch_.stream, launches, [&](int i) {
+      call_.kv.base = reinterpret_cast<std::byte*>(caches_[i % caches_.size()].get());
+      require(cuda::paged_attention(launch_, call_));
+    });
+  }
+  double planning() {
+    return seconds(launch_.stream, 20, [&](int) { require(cuda::plan_attention(launch_, call_)); });
+  }
+
+ private:
+  cuda::Launch launch_;
+  Shape shape_;
+  cuda::PagedAttentionCall call_;
+  std::unique_ptr<int, Free> first_row_, rows_, first_position_, first_page_, pages_;
+  std::unique_ptr<__nv_bfloat16, Free> query_, output_;
+  std::vector<std::unique_ptr<__nv_bfloat16, Free>> caches_;
+  std::unique_ptr<std::byte, Free> workspace_, plan_;
+};
+
+void prefill(const cuda::Launch& launch) {
+  std::printf("prefill, causal, bf16: batch x tokens, heads/kv heads, d, page: ms, TFLOP/s\n");
+  struct Row {
+    int sequences, before, rows, heads, kv_heads, head_size, page_size;
+  };
+  const Row table[] = {
+      {4, 0, 4096, 16, 16, 128, 64},  {2, 0, 8192, 16, 16, 128, 64}, {1, 0, 16384, 16, 16, 128, 64},
+      {4, 0, 4096, 32, 32, 64, 64},   {2, 0, 8192, 32, 32, 64, 64},  {1, 0, 16384, 32, 32, 64, 64},
+      {1, 0, 2048, 32, 8, 128, 64},   {1, 0, 8192, 32, 8, 128, 64},  {1, 0, 8192, 32, 8, 128, 16},
+      {1, 5000, 64, 32, 8, 128, 64},  {1, 30720, 2048, 32, 8, 128, 64},
+      {1, 0, 8192, 32, 8, 96, 64},    {1, 0, 8192, 32, 8, 256, 64},
+  };
+  for (const Row& row : table) {
+    Shape shape;
+    shape.sequences = row.sequences;
+    shape.before = row.before;
+    shape.rows = row.rows;
+    shape.heads = row.heads;
+    shape.kv_heads = row.kv_heads;
+    shape.head_size = row.head_size;
+    shape.page_size = row.page_size;
+    Bench bench(launch, shape, 1);
+    const double time = bench.run(3);
+    const double keys = row.before + 0.5 * (row.rows + 1);
+    const double operations =
+        4.0 * row.sequences * row.heads * static_cast<double>(row.rows) * keys * row.head_size;
+    std::printf("%3d x %5d+%5d  %2d/%2d d%3d page %2d: %8.3f ms %6.1f TFLOP/s\n", row.sequences,
+                row.before, row.rows, row.heads, row.kv_heads, row.head_size, row.page_size,
+                time * 1e3, operations / time * 1e-12);
+    std::fflush(stdout);
+  }
+}
+
+double read_bandwidth(cudaStream_t stream, int multiprocessors) {
+  const std::size_t bytes = std::size_t{4} << 30;
+  auto memory = random_values(bytes / 2, 3);
+  auto result = device<unsigned>(1);
+  const double time = seconds(stream, 2, [&](int) {
+    read_kernel<<<multiprocessors * 8, 256, 0, stream>>>(
+        reinterpret_cast<const uint4*>(memory.get()), bytes / 16, result.get());
+  });
+  return static_cast<double>(bytes) / time;
+}
+
+void decode(const cuda::Launch& launch) {
+  const double bandwidth = read_bandwidth(launch.stream, launch.multiprocessors);
+  std::printf("read bandwidth %.3f TB/s\n", bandwidth * 1e-12);
+  std::printf("decode: batch x keys, heads/kv heads, d, page, KV: us, TB/s, share of bandwidth\n");
+  struct Row {
+    int sequences, keys, heads, kv_heads, head_size, page_size;
+    KvType type;
+  };
+  const Row table[] = {
+      {1, 32768, 32, 8, 128, 16, KvType::bf16}, {1, 32768, 32, 8, 128, 64, KvType::bf16},
+      {8, 8192, 32, 8, 128, 16, KvType::bf16},  {8, 8192, 32, 8, 128, 64, KvType::bf16},
+      {32, 2048, 32, 8, 128, 16, KvType::bf16}, {32, 2048, 32, 8, 128, 64, KvType::bf16},
+      {256, 640, 32, 8, 128, 16, KvType::bf16}, {256, 640, 32, 8, 128, 64, KvType::bf16},
+      {1, 640, 32, 8, 128, 64, KvType::bf16},   {8, 640, 32, 8, 128, 64, KvType::bf16},
+      {64, 640, 32, 8, 128, 64, KvType::bf16},  {512, 640, 32, 8, 128, 64, KvType::bf16},
+      {1, 640, 14, 2, 64, 64, KvType::bf16},    {256, 640, 14, 2, 64, 64, KvType::bf16},
+      {32, 2048, 32, 8, 128, 64, KvType::int8}, {256, 640, 32, 8, 128, 64, KvType::int8},
+      {32, 2048, 16, 4, 256, 64, KvType::bf16}, {32, 2048, 32, 8, 128, 64, KvType::f16},
+  };
+  const char* const names[] = {"f32", "f16", "bf16", "int8"};
+  for (const Row& row : table) {
+    Shape shape;
+    shape.type = row.type;
+    shape.sequences = row.sequences;
+    shape.before = row.keys - 1;
+    shape.heads = row.heads;
+    shape.kv_heads = row.kv_heads;
+    shape.head_size = row.head_size;
+    shape.page_size = row.page_size;
+    const double bytes =
+        static_cast<double>(row.sequences) *
+        (static_cast<double>(row.keys) *
+             static_cast<double>(cuda::kv_slab_bytes(row.type, 1, row.kv_heads, row.head_size)) +
+         4.0 * row.heads * row.head_size);
+    const int copies = std::max(2, static_cast<int>(1e9 / bytes));
+    Bench bench(launch, shape, std::min(copies, 64));
+    const double time = bench.run(std::min(copies, 64));
+    std::printf(
+        "%3d x %5d  %2d/%2d d%3d page %2d %-4s: %8.2f us %6.3f TB/s %5.3f  (plan %.2f us)\n",
+        row.sequences, row.keys, row.heads, row.kv_heads, row.head_size, row.page_size,
+        names[static_cast<int>(row.type)], time * 1e6, bytes / time * 1e-12,
+        bytes / time / bandwidth, bench.planning() * 1e6);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::printf("no CUDA device: nothing was measured\n");
+    return 0;
+  }
+  cudaDeviceProp properties;
+  require(cudaGetDeviceProperties(&properties, 0));
+  std::printf("%s, %d multiprocessors\n", properties.name, properties.multiProcessorCount);
+  cuda::Launch launch;
+  launch.multiprocessors = properties.multiProcessorCount;
+  require(cudaStreamCreateWithFlags(&launch.stream, cudaStreamNonBlocking));
+  const char* what = count > 1 ? arguments[1] : "";
+  if (std::strcmp(what, "decode") != 0) prefill(launch);
+  if (std::strcmp(what, "prefill") != 0) decode(launch);
+  return 0;
+}
