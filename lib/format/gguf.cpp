@@ -96,7 +96,9 @@ Result<std::vector<TensorView>> read_tensors(GgufReader& reader, std::span<const
                                              const std::string& file, std::uint64_t count,
                                              std::uint64_t alignment) {
   std::vector<TensorInfo> infos;
-  infos.reserve(std::min<std::size_t>(count, reader.left() / kLeastTensorBytes));
+  if (!reader.has(count * kLeastTensorBytes))  // bounded by read_counts
+    return error(StatusCode::malformed, "{}: the file ends inside its {} tensors", file, count);
+  infos.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     Result<TensorInfo> info = read_tensor_info(reader, file, i);
     if (!info) return info.status();
@@ -104,6 +106,7 @@ Result<std::vector<TensorView>> read_tensors(GgufReader& reader, std::span<const
   }
 
   const std::uint64_t data = round_up(std::uint64_t{reader.position()}, alignment);
+  const std::size_t total = reader.position() + reader.left();
   std::unordered_set<std::string_view> names;
   for (TensorInfo& info : infos) {
     TensorView& view = info.view;
@@ -115,10 +118,10 @@ Result<std::vector<TensorView>> read_tensors(GgufReader& reader, std::span<const
                    item, info.offset, alignment);
     const auto start = (CheckedSize(data) + CheckedSize(info.offset)).get();
     if (!start) return error(StatusCode::malformed, "{}: offset {} overflows", item, info.offset);
-    if (*start > bytes.size() || info.size > bytes.size() - *start)
+    if (*start > total || info.size > total - *start)
       return error(StatusCode::malformed, "{}: needs {} bytes at offset {}, the file has {}", item,
-                   info.size, *start, bytes.size());
-    view.bytes = bytes.subspan(*start, info.size);
+                   info.size, *start, total);
+    if (total == bytes.size()) view.bytes = bytes.subspan(*start, info.size);
   }
 
   std::vector<TensorView> tensors;
@@ -139,7 +142,7 @@ Result<Counts> read_counts(GgufReader& reader, const std::string& file) {
   if (magic && std::memcmp(&*magic, "GGUF", 4) != 0)
     return error(StatusCode::malformed, "{}: magic: {:#010x} instead of \"GGUF\": not a GGUF file",
                  file, *magic);
-  if (size < kHeaderBytes)
+  if (!reader.has(kHeaderBytes - sizeof *magic))
     return error(StatusCode::malformed, "{}: header: needs {} bytes, the file has {}", file,
                  kHeaderBytes, size);
   const auto version = *reader.number<std::uint32_t>();
@@ -160,8 +163,21 @@ Result<Counts> read_counts(GgufReader& reader, const std::string& file) {
 }  // namespace
 
 Result<GgufHeader> GgufHeader::parse(std::span<const std::byte> bytes, const std::string& file) {
+  GgufReader reader(bytes);
+  return read(reader, bytes, file);
+}
+
+GgufHeader::Beginning GgufHeader::check_beginning(std::span<const std::byte> bytes,
+                                                  std::size_t total, const std::string& file) {
+  GgufReader reader(bytes, total);
+  const Result<GgufHeader> header = read(reader, bytes, file);
+  if (reader.needs_more()) return {Status(), true};
+  return {header.status(), false};
+}
+
+Result<GgufHeader> GgufHeader::read(GgufReader& reader, std::span<const std::byte> bytes,
+                                    const std::string& file) {
   return guarded(file.c_str(), [&]() -> Result<GgufHeader> {
-    GgufReader reader(bytes);
     const Result<Counts> counts = read_counts(reader, file);
     if (!counts) return counts.status();
     Result<GgufValues> values = read_metadata(reader, file, counts->pairs);

@@ -16,6 +16,8 @@
 
 namespace quire::format {
 
+class GgufReader;
+
 // One metadata value of a GGUF file. Numbers keep their signedness; arrays of numbers are widened.
 struct GgufValue {
   using Strings = std::vector<std::string_view>;  // into the file's bytes
@@ -30,6 +32,15 @@ class GgufHeader {
  public:
   // `file` is the name for messages. Allocates nothing that the bytes do not back.
   static Result<GgufHeader> parse(std::span<const std::byte> bytes, const std::string& file);
+
+  // The same checks on the first bytes of a file of `total` bytes. With `needs_more` they are ok as
+  // far as they go, and the header goes on.
+  struct Beginning {
+    Status status;
+    bool needs_more = false;
+  };
+  static Beginning check_beginning(std::span<const std::byte> bytes, std::size_t total,
+                                   const std::string& file);
 
   const std::string& file() const { return file_; }
   const GgufValue* find(std::string_view key) const;  // null if absent
@@ -52,6 +63,9 @@ class GgufHeader {
   const std::vector<TensorView>& tensors() const { return tensors_; }
 
  private:
+  static Result<GgufHeader> read(GgufReader& reader, std::span<const std::byte> bytes,
+                                 const std::string& file);
+
   std::string file_;
   std::map<std::string, GgufValue, std::less<>> values_;
   std::vector<TensorView> tensors_;

@@ -94,6 +94,7 @@ Result<GgufValue> read_array(GgufReader& reader, const std::string& item) {
   if (*count > kMaxItems)
     return error(StatusCode::unsupported, "{}: an array of {} items, the most is {}", item, *count,
                  kMaxItems);
+  if (!reader.has(*count * kValueBytes[*type])) return ends_inside(item, reader);
   // Small items are widened eightfold and more: many arrays together are bounded too.
   if (!reader.count_items(*count, kMaxAllItems))
     return error(StatusCode::unsupported, "{}: all arrays together have more than {} items", item,

@@ -15,13 +15,25 @@ namespace quire::format {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is read as it lies in memory");
 
-// Reads forward through the bytes; a read past the end fails and leaves the position.
+// Reads forward through the bytes; a read past the end fails and leaves the position. The bytes may
+// be only the beginning of a file.
 class GgufReader {
  public:
-  explicit GgufReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  explicit GgufReader(std::span<const std::byte> bytes) : GgufReader(bytes, bytes.size()) {}
+  // `total`: bytes of the file, at least those that are here.
+  GgufReader(std::span<const std::byte> bytes, std::size_t total) : bytes_(bytes), total_(total) {}
 
   std::size_t position() const { return at_; }
-  std::size_t left() const { return bytes_.size() - at_; }
+  std::size_t left() const { return total_ - at_; }  // to the end of the file
+
+  // Whether so many bytes are here. If the file has them and they are not, reading fails for that
+  // reason alone: `needs_more`.
+  bool has(std::size_t bytes) {
+    if (bytes <= bytes_.size() - at_) return true;
+    needs_more_ = needs_more_ || bytes <= left();
+    return false;
+  }
+  bool needs_more() const { return needs_more_; }
 
   // Adds to the number of array items read so far; false if that is then more than `most`.
   bool count_items(std::uint64_t items, std::uint64_t most) {
@@ -32,7 +44,7 @@ class GgufReader {
 
   template <class T>
   std::optional<T> number() {
-    if (left() < sizeof(T)) return std::nullopt;
+    if (!has(sizeof(T))) return std::nullopt;
     T value;
     std::memcpy(&value, bytes_.data() + at_, sizeof(T));
     at_ += sizeof(T);
@@ -43,7 +55,7 @@ class GgufReader {
   std::optional<std::string_view> string() {
     const auto size = number<std::uint64_t>();
     if (!size) return std::nullopt;
-    if (*size > left()) {
+    if (!has(*size)) {
       at_ -= sizeof(std::uint64_t);
       return std::nullopt;
     }
@@ -55,6 +67,8 @@ class GgufReader {
 
  private:
   std::span<const std::byte> bytes_;
+  std::size_t total_;
+  bool needs_more_ = false;
   std::size_t at_ = 0;
   std::uint64_t items_ = 0;  // of arrays
 };

@@ -1,14 +1,13 @@
 #include "format/gguf_source.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -124,6 +123,27 @@ Status read_piece(const CallbackModel& callback, std::uint64_t offset, std::span
                offset, why);
 }
 
+// The first bytes of the model, with the whole header, which has been checked: before memory for
+// the rest is asked for, and reading no more than a few times what the check has needed.
+Result<std::vector<std::byte>> read_beginning(const CallbackModel& callback, std::size_t size,
+                                              const std::string& name) {
+  constexpr std::size_t kFirst = 4096;
+  constexpr std::size_t kMostHeader = std::size_t{1} << 30;
+  std::vector<std::byte> bytes;
+  for (std::size_t wanted = kFirst;; wanted *= 4) {
+    const std::size_t before = bytes.size();
+    bytes.resize(std::min(wanted, size));
+    Status read = read_piece(callback, before, std::span(bytes).subspan(before));
+    if (!read.ok()) return read;
+    GgufHeader::Beginning beginning = GgufHeader::check_beginning(bytes, size, name);
+    if (!beginning.status.ok()) return beginning.status;
+    if (!beginning.needs_more) return bytes;
+    if (wanted >= kMostHeader) {
+      return error(StatusCode::malformed, "{}: its header is longer than {} bytes", name, wanted);
+    }
+  }
+}
+
 }  // namespace
 
 Result<OpenedModel> open_gguf_file(const std::string& path, ModelParts parts) {
@@ -158,29 +178,21 @@ Result<OpenedModel> open_gguf_callback(const CallbackModel& callback) {
   model.name = "callback";
   if (!callback.read)
     return Status(StatusCode::invalid_argument, "callback: the model has no read function");
-  // A look at the first bytes, before memory for the rest is asked for.
-  std::array<std::byte, 4> magic;
-  if (callback.size >= magic.size()) {
-    if (Status read = read_piece(callback, 0, magic); !read) return read;
-  }
-  if (callback.size < magic.size() || std::memcmp(magic.data(), "GGUF", magic.size()) != 0) {
-    return GgufHeader::parse(
-               std::span(magic).first(std::min<std::uint64_t>(callback.size, magic.size())),
-               model.name)
-        .status();
-  }
   if (callback.size > SIZE_MAX / 2)
     return error(StatusCode::out_of_memory, "callback: {} bytes are more than can be addressed",
                  callback.size);
   const auto size = static_cast<std::size_t>(callback.size);
+  const Result<std::vector<std::byte>> beginning = read_beginning(callback, size, model.name);
+  if (!beginning) return beginning.status();
   try {
     model.owned = std::make_unique_for_overwrite<std::byte[]>(size);
   } catch (const std::bad_alloc&) {
     return error(StatusCode::out_of_memory, "callback: no memory for the {} bytes of the model",
                  size);
   }
+  std::copy(beginning->begin(), beginning->end(), model.owned.get());
   constexpr std::size_t kPiece = std::size_t{16} << 20;
-  for (std::size_t at = 0; at < size; at += kPiece) {
+  for (std::size_t at = beginning->size(); at < size; at += kPiece) {
     const std::span<std::byte> into(model.owned.get() + at, std::min(kPiece, size - at));
     if (Status read = read_piece(callback, at, into); !read) return read;
   }

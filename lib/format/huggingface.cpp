@@ -118,9 +118,12 @@ Status add_configured_template(OpenedModel& model) {
 }
 
 Status add_weights(OpenedModel& model, MappedFile file, const std::string& path) {
-  const Result<std::vector<TensorView>> tensors = parse_safetensors(file.bytes(), path);
-  if (!tensors) return tensors.status();
-  if (Status added = model.add_tensors(*tensors, path); !added) return added;
+  Result<SafetensorsFile> parsed = parse_safetensors(file.bytes(), path);
+  if (!parsed) return parsed.status();
+  if (Status added = model.add_tensors(parsed->tensors, path); !added) return added;
+  for (UnreadableTensor& tensor : parsed->unreadable) {
+    model.unreadable.emplace(std::move(tensor.name), std::move(tensor.why));
+  }
   model.file_bytes += file.bytes().size();
   model.mappings.push_back(std::move(file));
   return {};
@@ -130,6 +133,7 @@ Status add_weights(OpenedModel& model, MappedFile file, const std::string& path)
 Status check_index(const OpenedModel& model, const std::vector<ShardEntry>& index,
                    const std::vector<std::string>& shard_of, const std::string& path) {
   for (const ShardEntry& entry : index) {
+    if (model.unreadable.contains(entry.tensor)) continue;
     const auto at = model.by_name.find(entry.tensor);
     if (at == model.by_name.end() || shard_of[at->second] != entry.shard) {
       return error(StatusCode::malformed, "{}: tensor {}: it is not in {}, where the index has it",

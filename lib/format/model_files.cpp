@@ -88,6 +88,11 @@ const TensorView* ModelFiles::find(std::string_view tensor) const {
   return at == impl_->model.by_name.end() ? nullptr : &impl_->model.tensors[at->second];
 }
 
+const std::string* ModelFiles::unreadable(std::string_view tensor) const {
+  const auto at = impl_->model.unreadable.find(std::string(tensor));
+  return at == impl_->model.unreadable.end() ? nullptr : &at->second;
+}
+
 const std::vector<TensorView>& ModelFiles::tensors() const {
   return impl_->model.tensors;
 }

@@ -51,6 +51,10 @@ class ModelFiles {
   // A stored tensor by its name in the file; null if absent. All parts of a split or of a sharded
   // checkpoint are searched.
   const TensorView* find(std::string_view tensor) const;
+  // Why a tensor that is stored cannot be read, and so is not found; null otherwise.
+  const std::string* unreadable(std::string_view tensor) const;
+  // Whether it is stored, readable or not.
+  bool has(std::string_view tensor) const { return find(tensor) || unreadable(tensor); }
   const std::vector<TensorView>& tensors() const;
   std::size_t file_bytes() const;  // of all weight files
   bool mapped() const;             // tensor bytes are mapped from files (can be released)

@@ -33,7 +33,8 @@ struct OpenedModel {
   std::optional<std::string> chat_template;
 
   std::vector<TensorView> tensors;
-  std::unordered_map<std::string, std::size_t> by_name;  // index into tensors
+  std::unordered_map<std::string, std::size_t> by_name;     // index into tensors
+  std::unordered_map<std::string, std::string> unreadable;  // why, by name
   std::size_t file_bytes = 0;
 
   // Adds the tensors of one weight file; fails if a name is there already. `file` is for messages.

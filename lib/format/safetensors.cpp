@@ -32,33 +32,37 @@ std::optional<DType> dtype_from_name(std::string_view name) {
 
 // A tensor and its place in the data.
 struct Entry {
-  TensorView view;  // bytes still empty
+  TensorView view;         // bytes still empty
+  std::string unreadable;  // why it is, if it is
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-Result<DType> read_dtype(const Json& description, const std::string& item) {
+Status read_dtype(const Json& description, Entry& entry, const std::string& item) {
   const Json* dtype = description.find("dtype");
   const std::string* name = dtype ? dtype->string() : nullptr;
   if (!name) return error(StatusCode::malformed, "{}: \"dtype\" is no string", item);
   const std::optional<DType> type = dtype_from_name(*name);
-  if (!type) {
-    return error(StatusCode::unsupported, "{}: dtype {}, readable are F32, F16, BF16 and U8", item,
-                 printable(*name));
+  if (type) {
+    entry.view.type = *type;
+  } else {
+    entry.unreadable =
+        fmt::format("dtype {}, readable are F32, F16, BF16 and U8", printable(*name));
   }
-  return *type;
+  return {};
 }
 
-// Sets shape and dimensions; returns the number of elements.
-Result<std::uint64_t> read_shape(const Json& description, TensorView& view,
-                                 const std::string& item) {
+// Sets shape and dimensions; returns the number of elements (of a readable tensor).
+Result<std::uint64_t> read_shape(const Json& description, Entry& entry, const std::string& item) {
+  TensorView& view = entry.view;
   const Json* shape = description.find("shape");
   const JsonArray* extents = shape ? shape->array() : nullptr;
   if (!extents) return error(StatusCode::malformed, "{}: \"shape\" is no list", item);
-  if (extents->size() > view.shape.size()) {
-    return error(StatusCode::unsupported, "{}: {} dimensions, the most is {}", item,
-                 extents->size(), view.shape.size());
+  if (entry.unreadable.empty() && extents->size() > view.shape.size()) {
+    entry.unreadable =
+        fmt::format("{} dimensions, the most is {}", extents->size(), view.shape.size());
   }
+  if (!entry.unreadable.empty()) return std::uint64_t{0};
   view.dimensions = static_cast<int>(extents->size());
   CheckedSize elements = 1;
   for (int i = 0; i < view.dimensions; ++i) {
@@ -96,19 +100,18 @@ Result<Entry> read_entry(const JsonMember& member, const std::string& file) {
     return error(StatusCode::malformed, "{}: its description is no object", item);
   Entry entry;
   entry.view.name = name;
-  const Result<DType> type = read_dtype(description, item);
-  if (!type) return type.status();
-  entry.view.type = *type;
-  const Result<std::uint64_t> elements = read_shape(description, entry.view, item);
+  if (Status read = read_dtype(description, entry, item); !read) return read;
+  const Result<std::uint64_t> elements = read_shape(description, entry, item);
   if (!elements) return elements.status();
   if (Status read = read_offsets(description, entry, item); !read) return read;
+  if (!entry.unreadable.empty()) return entry;
+  const DTypeInfo& type = info(entry.view.type);
   const auto size =
-      (CheckedSize(*elements) * CheckedSize(static_cast<std::uint64_t>(info(*type).block_bytes)))
-          .get();
+      (CheckedSize(*elements) * CheckedSize(static_cast<std::uint64_t>(type.block_bytes))).get();
   if (!size || *size != entry.end - entry.begin) {
     return error(StatusCode::malformed,
                  "{}: {} elements of {} do not make the {} bytes of its data_offsets", item,
-                 *elements, info(*type).name, entry.end - entry.begin);
+                 *elements, type.name, entry.end - entry.begin);
   }
   return entry;
 }
@@ -136,10 +139,10 @@ Result<Json> read_header(std::span<const std::byte> bytes, const std::string& fi
 }
 
 // Points the sorted entries into the data, which they must cover exactly.
-Result<std::vector<TensorView>> place(std::vector<Entry> entries, std::span<const std::byte> data,
-                                      std::size_t data_offset, const std::string& file) {
-  std::vector<TensorView> views;
-  views.reserve(entries.size());
+Result<SafetensorsFile> place(std::vector<Entry> entries, std::span<const std::byte> data,
+                              std::size_t data_offset, const std::string& file) {
+  SafetensorsFile result;
+  result.tensors.reserve(entries.size());
   std::uint64_t covered = 0;
   for (Entry& entry : entries) {
     const std::string item = fmt::format("{}: tensor {}", file, printable(entry.view.name));
@@ -154,14 +157,18 @@ Result<std::vector<TensorView>> place(std::vector<Entry> entries, std::span<cons
     entry.view.bytes = data.subspan(static_cast<std::size_t>(entry.begin),
                                     static_cast<std::size_t>(entry.end - entry.begin));
     covered = entry.end;
-    views.push_back(std::move(entry.view));
+    if (entry.unreadable.empty()) {
+      result.tensors.push_back(std::move(entry.view));
+    } else {
+      result.unreadable.push_back({std::move(entry.view.name), std::move(entry.unreadable)});
+    }
   }
   if (covered != data.size()) {
     return error(StatusCode::malformed,
                  "{}: the tensors end after {} bytes of data, the file has {}", file, covered,
                  data.size());
   }
-  return views;
+  return result;
 }
 
 Status check_shard_name(const std::string& name, const std::string& item) {
@@ -177,9 +184,9 @@ Status check_shard_name(const std::string& name, const std::string& item) {
 
 }  // namespace
 
-Result<std::vector<TensorView>> parse_safetensors(std::span<const std::byte> bytes,
-                                                  const std::string& file) {
-  return guarded(file.c_str(), [&]() -> Result<std::vector<TensorView>> {
+Result<SafetensorsFile> parse_safetensors(std::span<const std::byte> bytes,
+                                          const std::string& file) {
+  return guarded(file.c_str(), [&]() -> Result<SafetensorsFile> {
     const Result<Json> header = read_header(bytes, file);
     if (!header) return header.status();
     std::vector<Entry> entries;

@@ -12,11 +12,23 @@
 
 namespace quire::format {
 
+// A tensor that is well placed in its file but cannot be read.
+struct UnreadableTensor {
+  std::string name;
+  std::string why;  // "dtype I64, readable are ..."
+};
+
+struct SafetensorsFile {
+  std::vector<TensorView> tensors;
+  std::vector<UnreadableTensor> unreadable;
+};
+
 // The tensors of a safetensors file (the format of huggingface/safetensors), as views into `bytes`,
-// which must outlive them. They cover the data without gap, overlap or tail. Only F32, F16, BF16
-// and U8 are read; another type is `unsupported`. `file` is the name for messages.
-Result<std::vector<TensorView>> parse_safetensors(std::span<const std::byte> bytes,
-                                                  const std::string& file);
+// which must outlive them. All together cover the data without gap, overlap or tail. Readable are
+// F32, F16, BF16 and U8 of at most four dimensions; a model may hold others that it does not need.
+// `file` is the name for messages.
+Result<SafetensorsFile> parse_safetensors(std::span<const std::byte> bytes,
+                                          const std::string& file);
 
 // One line of model.safetensors.index.json: the shard (a plain file name) that stores a tensor.
 struct ShardEntry {

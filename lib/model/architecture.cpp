@@ -37,6 +37,9 @@ Result<std::int64_t> read_vocabulary(const ConfigSource& source, const ModelConf
   const std::string name =
       std::string(source.is_gguf() ? config.embedding.gguf : config.embedding.hf) + ".weight";
   const TensorView* table = source.files().find(name);
+  if (const std::string* why = source.files().unreadable(name)) {
+    return error(StatusCode::unsupported, "{}: tensor {}: {}", source.file(), name, *why);
+  }
   if (!table) return error(StatusCode::malformed, "{}: tensor {} is missing", source.file(), name);
   const std::int64_t rows = table->rows();
   if (source.is_gguf()) {

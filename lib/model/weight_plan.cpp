@@ -41,7 +41,9 @@ class Planner {
   const TensorView* find(const std::string& name, std::int64_t rows, std::int64_t columns) {
     const TensorView* tensor = files_.find(name);
     if (!tensor) {
-      fail(error(StatusCode::malformed, "{}: tensor {} is missing", files_.name(), name));
+      const std::string* why = files_.unreadable(name);
+      fail(why ? error(StatusCode::unsupported, "{}: tensor {}: {}", files_.name(), name, *why)
+               : error(StatusCode::malformed, "{}: tensor {} is missing", files_.name(), name));
       return nullptr;
     }
     const std::int64_t own_rows = tensor->dimensions < 2 ? 0 : tensor->rows();
@@ -75,7 +77,7 @@ class Planner {
     const TensorView* tensor = find(base + ".weight", rows, columns);
     if (!tensor) return;
     plan_.matrices.push_back({to, *tensor, spec});
-    if (require_bias || files_.find(base + ".bias")) {
+    if (require_bias || files_.has(base + ".bias")) {
       vector(base + ".bias", rows, &to->bias, 0, spec.unpermute_heads);
     }
   }
@@ -92,7 +94,7 @@ class Planner {
       plan_.matrices.push_back({to, tensor->row_range(first, count), {}});
       first += count;
     }
-    if (files_.find(base + ".bias")) {
+    if (files_.has(base + ".bias")) {
       fail(error(StatusCode::unsupported, "{}: tensor {}.bias: a bias on a fused projection",
                  files_.name(), base));
     }
@@ -109,7 +111,7 @@ class Planner {
     const bool tied_by_config = !gguf_ && files_.config()->find("tie_word_embeddings") &&
                                 files_.config()->find("tie_word_embeddings")->boolean() &&
                                 *files_.config()->find("tie_word_embeddings")->boolean();
-    if (files_.find(head + ".weight") && !tied_by_config) {
+    if (files_.has(head + ".weight") && !tied_by_config) {
       linear(head, config_.vocabulary, config_.width, &model_.own_head);
       model_.head = &model_.own_head;
     } else {
@@ -197,7 +199,7 @@ class Planner {
     const auto experts = static_cast<std::int64_t>(to.size());
     const TensorView* tensor = find(base + ".weight", experts * rows, columns);
     const TensorView* bias =
-        files_.find(base + ".bias") ? find(base + ".bias", experts, rows) : nullptr;
+        files_.has(base + ".bias") ? find(base + ".bias", experts, rows) : nullptr;
     if (!tensor || !status_.ok()) return;
     for (std::int64_t e = 0; e < experts; ++e) {
       plan_.matrices.push_back({&to[e], tensor->row_range(e * rows, rows), {}});

@@ -1,7 +1,14 @@
 // What a request or an option cannot be: each is refused with a message that names it with both
 // numbers, and the engine goes on.
+#include <unistd.h>
+
 #include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
+
+#include <fmt/format.h>
 
 #include "check_contains.h"
 #include "engine/runs.h"
@@ -207,6 +214,49 @@ TEST_CASE("malformed files fail to open, or fail their request, and name what is
     if (expect == "request_error" || expect == "load_error_or_request_error")
       CHECK_FALSE(answer.ok());
   }
+}
+
+TEST_CASE("a stored type that cannot be read matters only for tensors that are needed",
+          "[refusal]") {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / ("quire_dtype_" + std::to_string(::getpid()));
+  fs::remove_all(folder);
+  fs::copy(data_path("tiny/llama"), folder, fs::copy_options::recursive);
+  const std::string good = read_text((folder / "model.safetensors").string());
+  std::uint64_t length = 0;
+  std::memcpy(&length, good.data(), sizeof length);
+  const std::string header = good.substr(8, length), data = good.substr(8 + length);
+  const auto open_with = [&](std::string new_header, const std::string& new_data) {
+    const std::uint64_t new_length = new_header.size();
+    std::ofstream file(folder / "model.safetensors", std::ios::binary);
+    file.write(reinterpret_cast<const char*>(&new_length), sizeof new_length);
+    file << new_header << new_data;
+    file.close();
+    return Engine::open(folder.string(), small());
+  };
+
+  // One more tensor, which nothing needs.
+  const std::string ids = fmt::format(R"(,"position_ids":{{"dtype":"I64","shape":[2],)"
+                                      R"("data_offsets":[{},{}]}}}})",
+                                      data.size(), data.size() + 16);
+  const std::string trimmed = header.substr(0, header.rfind('}'));
+  auto with_more = open_with(trimmed + ids, data + std::string(16, 'i'));
+  INFO(with_more.status().message());
+  CHECK(with_more.ok());
+
+  // The head, which has a second way to be found, and the embeddings.
+  for (const std::string name : {"lm_head.weight", "model.embed_tokens.weight"}) {
+    INFO(name);
+    std::string changed = header;
+    const std::size_t at = changed.find("\"dtype\":\"", changed.find("\"" + name + "\"")) + 9;
+    const std::size_t end = changed.find('"', at);
+    changed.replace(at, end - at, "F64");
+    auto refused = open_with(changed, data);
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.status().code() == StatusCode::unsupported);
+    check_contains(refused.status().message(), "tensor " + name + ": dtype F64");
+  }
+  fs::remove_all(folder);
 }
 
 TEST_CASE("an unknown architecture is named, with the list of the known", "[refusal]") {

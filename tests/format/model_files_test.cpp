@@ -158,7 +158,7 @@ TEST_CASE("a callback that fails or throws is an I/O error with the offset") {
   CallbackModel model = callback_of(bytes);
   model.size = bytes.size() + 1;
   check_contains(refused(model, StatusCode::io_error),
-                 "callback: cannot read 40705 bytes at offset 0: it returned false");
+                 "callback: cannot read 24321 bytes at offset 16384: it returned false");
   model.read = [](std::uint64_t, std::span<std::byte>) -> bool {
     throw std::runtime_error("no key");
   };
@@ -169,7 +169,7 @@ TEST_CASE("a callback that fails or throws is an I/O error with the offset") {
   check_contains(refused(model, StatusCode::invalid_argument), "no read function");
 }
 
-TEST_CASE("a callback model is read whole, in pieces, each byte of it once after the magic") {
+TEST_CASE("a callback model is read whole, in pieces, each byte of it once") {
   // 40 MiB of one tensor: more than two pieces.
   GgufWriter w;
   std::string data(40u << 20, '\0');
@@ -180,10 +180,8 @@ TEST_CASE("a callback model is read whole, in pieces, each byte of it once after
   std::uint64_t next = 0;
   bool in_order = true;
   model.read = [&, inner = model.read](std::uint64_t offset, std::span<std::byte> into) {
-    if (into.size() > 4) {
-      in_order = in_order && offset == next;
-      next = offset + into.size();
-    }
+    in_order = in_order && offset == next;
+    next = offset + into.size();
     return inner(offset, into);
   };
   const Result<ModelFiles> opened = ModelFiles::open(model);
@@ -292,6 +290,46 @@ TEST_CASE("a split GGUF with a wrong, missing or repeated part is refused by its
   check_contains(refused(MemoryModel{bytes_of(bytes)}, StatusCode::unsupported),
                  "memory: part 1 of 4");
   check_contains(refused(callback_of(bytes), StatusCode::unsupported), "callback: part 1 of 4");
+}
+
+TEST_CASE("a bad header behind a callback is found before the model is read") {
+  const std::string good = read_file(test_data("tiny/llama/model.gguf"));
+  const auto bytes_read = [](const std::string& bytes, std::uint64_t size, StatusCode code) {
+    std::uint64_t read = 0;
+    CallbackModel callback;
+    callback.size = size;  // as if gigabytes of data followed
+    callback.read = [&](std::uint64_t offset, std::span<std::byte> into) {
+      read += into.size();
+      for (std::size_t i = 0; i < into.size(); ++i) {
+        into[i] = static_cast<std::byte>(offset + i < bytes.size() ? bytes[offset + i] : 0);
+      }
+      return true;
+    };
+    const Result<ModelFiles> model = ModelFiles::open(callback);
+    INFO(model.status().message());
+    CHECK(model.status().code() == code);
+    return read;
+  };
+  constexpr std::uint64_t kHuge = std::uint64_t{1} << 40;
+  std::string bytes = good;
+  bytes[4] = 9;  // the version
+  CHECK(bytes_read(bytes, kHuge, StatusCode::unsupported) == 4096);
+  bytes = good;
+  bytes[0] = 'x';
+  CHECK(bytes_read(bytes, kHuge, StatusCode::malformed) == 4096);
+  // A tensor whose data would lie behind the end: little more than the header is read.
+  const std::uint64_t header = bytes_read(good, good.size() - 1, StatusCode::malformed);
+  CHECK(header <= 65536);
+  CHECK(header < good.size() / 4);
+  // A value type that does not exist, in the middle of the header.
+  bytes = good;
+  const std::size_t key = bytes.find("tokenizer.ggml.token_type");
+  REQUIRE(key != std::string::npos);
+  bytes[key + 25] = '\x63';
+  CHECK(bytes_read(bytes, kHuge, StatusCode::malformed) <= 65536);
+  // A good one is read once.
+  CHECK(bytes_read(good, good.size(), StatusCode::ok) == good.size());
+  CHECK(bytes_read(good.substr(0, 3), 3, StatusCode::malformed) == 3);
 }
 
 TEST_CASE("the parts of a split must have different tensors, as many as the first part says") {
