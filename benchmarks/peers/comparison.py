@@ -18,7 +18,7 @@ import make_model  # noqa: E402
 
 REAL_MODELS = ["SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"]
 MADE_MODELS = [("Qwen2.5-1.5B", "Q4_K_M"), ("Qwen2.5-1.5B", "Q8_0"), ("Llama-3.2-1B", "BF16")]
-QUICK_SECONDS = 265  # --quick begins no runs later: the longest pair takes half a minute
+QUICK_SECONDS = 285  # --quick begins nothing that would end later, were it the longest so far
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +120,7 @@ class Comparison:
         self._unsupported = {}  # (engine's name, model): reason
         self._failures = []     # texts
         self._begin = time.monotonic()
+        self._longest_pair = 0.0  # seconds of both engines together
 
     def run(self):
         arguments = self._arguments
@@ -133,12 +134,15 @@ class Comparison:
                     for group in groups:
                         if self._is_late(number + repeat):
                             return
+                        begin = self._seconds()
                         self._measure(model, group, repeat)
+                        self._longest_pair = max(self._longest_pair, self._seconds() - begin)
                     self._write_json()
 
     def _is_late(self, round_number):
-        """True if --quick has used its time; the first round is always measured."""
-        return self._arguments.quick and round_number > 0 and self._seconds() > QUICK_SECONDS
+        """True if --quick has no time left; the first round is always measured."""
+        return (self._arguments.quick and round_number > 0 and
+                self._seconds() + self._longest_pair > QUICK_SECONDS)
 
     def _seconds(self):
         return time.monotonic() - self._begin
@@ -236,10 +240,10 @@ class Comparison:
         self._write_json()
         bandwidth = statistics.median(self._bandwidth) if self._bandwidth else 0.0
         print(f"{machine.processor()}, {machine.available_processors()} processors; "
-              f"{self._arguments.threads} threads; {time.strftime('%Y-%m-%d')}")
+              f"threads of each engine: {self._arguments.threads}; {time.strftime('%Y-%m-%d')}")
         print(f"{self._quire.version()}; {self._peer.version()}")
         if self._bandwidth:
-            print(f"read bandwidth of {self._arguments.threads} threads: {bandwidth:.1f} GB/s, between "
+            print(f"read bandwidth of as many threads: {bandwidth:.1f} GB/s, between "
                   f"{min(self._bandwidth):.1f} and {max(self._bandwidth):.1f}")
         print(f"medians of {self._arguments.repeats} runs in turn, tok/s, in {self._seconds():.0f} s; "
               "disturbed: largest share of the processors that other programs used during a run\n")
