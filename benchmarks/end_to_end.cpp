@@ -7,30 +7,26 @@
 // in use could hold over tokens that they do hold, while all that runs decodes. With --separate
 // only prefill and decode, each in passes of its own, as other engines' benchmarks time them.
 
-#include <chrono>
+#include <algorithm>
 #include <cstdio>
-#include <map>
-#include <random>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <quire/quire.h>
 
-#include "random_tokens.h"
+#include "mixed_run.h"
 #include "separate_phases.h"
 #include "support/command_line.h"
 #include "support/engine_flags.h"
 #include "support/files.h"
 #include "support/json.h"
-#include "support/statistics.h"
 
 namespace {
 
 using examples::CommandLine;
 using examples::Json;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 struct Arguments {
   examples::EngineFlags engine;
@@ -97,140 +93,6 @@ void make_room(Arguments& arguments) {
   options.kv_bytes = std::max(estimate->kv_bytes, tokens * estimate->kv_bytes_per_token);
 }
 
-struct Progress {
-  Clock::time_point submitted, first, last;
-  int tokens = 0;
-  bool finished = false;
-};
-
-// One run: `requests` at once.
-class Run {
- public:
-  Run(quire::Engine& engine, const Arguments& arguments, int prompt_tokens, int requests)
-      : engine_(engine),
-        arguments_(arguments),
-        prompt_tokens_(prompt_tokens),
-        requests_(requests) {}
-
-  quire::Status operator()() {
-    begin_ = Clock::now();
-    if (quire::Status status = submit_all(); !status) return status;
-    while (engine_.has_work()) {
-      const Clock::time_point step_begin = Clock::now();
-      const quire::Result<quire::StepReport> step = engine_.step();
-      const double taken = seconds_since(step_begin);
-      for (const quire::TokenEvent& event : engine_.events()) {
-        if (event.finish_reason == quire::FinishReason::error) return event.status;
-        hear(event);
-      }
-      if (!step) return step.status();
-      count(*step, taken);
-    }
-    wall_seconds_ = seconds_since(begin_);
-    return {};
-  }
-
-  Json result() const {
-    std::vector<double> first, between;
-    int generated = 0;
-    for (const auto& [id, progress] : progress_) {
-      generated += progress.tokens;
-      first.push_back(std::chrono::duration<double>(progress.first - progress.submitted).count());
-      if (progress.tokens < 2) continue;
-      between.push_back(std::chrono::duration<double>(progress.last - progress.first).count() /
-                        (progress.tokens - 1));
-    }
-    return {
-        {"concurrency", requests_},
-        {"wall_s", wall_seconds_},
-        {"prompt_tokens", requests_ * prompt_tokens_},
-        {"cached_tokens", cached_tokens_},
-        {"generated_tokens", generated},
-        {"prefill_tokens_per_s", rate(prefill_tokens_, prefill_seconds_)},
-        {"decode_tokens_per_s", rate(decode_tokens_, decode_seconds_)},
-        {"output_tokens_per_s", rate(generated, wall_seconds_)},
-        {"ttft_s", percentiles(first)},
-        {"tpot_s", percentiles(between)},
-        {"kv_allocated_over_used", kv_samples_ == 0 ? Json(nullptr) : Json(kv_sum_ / kv_samples_)},
-        {"kv_pages_peak", pages_peak_},
-        {"preemptions", preemptions_}};
-  }
-
- private:
-  quire::Status submit_all() {
-    std::mt19937_64 random(20240607 + static_cast<std::uint64_t>(requests_));
-    const auto prefix = random_tokens(engine_, random, arguments_.shared_prefix);
-    for (int i = 0; i < requests_; ++i) {
-      quire::Request request;
-      request.tokens = prefix;
-      const auto rest = random_tokens(engine_, random, prompt_tokens_ - arguments_.shared_prefix);
-      request.tokens.insert(request.tokens.end(), rest.begin(), rest.end());
-      request.max_tokens = arguments_.generated_tokens;
-      request.sampling.temperature = 0;
-      request.sampling.ignore_eos = true;
-      const Clock::time_point now = Clock::now();
-      const quire::Result<quire::RequestId> id = engine_.submit(std::move(request));
-      if (!id) return id.status();
-      progress_[*id].submitted = now;
-    }
-    return {};
-  }
-
-  void hear(const quire::TokenEvent& event) {
-    Progress& progress = progress_[event.request];
-    if (!event.tokens.empty()) {
-      progress.last = Clock::now();
-      if (progress.tokens == 0) progress.first = progress.last;
-      progress.tokens += static_cast<int>(event.tokens.size());
-    }
-    progress.finished = progress.finished || event.finished;
-    if (!event.report) return;
-    cached_tokens_ += event.report->cached_tokens;
-    preemptions_ += event.report->preemptions;
-  }
-
-  void count(const quire::StepReport& step, double seconds) {
-    pages_peak_ = std::max(pages_peak_, step.pages_in_use);
-    if (step.prefill_tokens > 0) {
-      prefill_tokens_ += step.prefill_tokens;
-      prefill_seconds_ += seconds;
-      return;
-    }
-    decode_tokens_ += step.decode_tokens;
-    decode_seconds_ += seconds;
-    long long held = 0;
-    for (const auto& [id, progress] : progress_) {
-      if (progress.tokens > 0 && !progress.finished) {
-        held += prompt_tokens_ + progress.tokens;
-      }
-    }
-    if (held == 0) return;
-    ++kv_samples_;
-    kv_sum_ += static_cast<double>(step.pages_in_use) * engine_.stats().page_size / held;
-  }
-
-  static double rate(long long tokens, double seconds) {
-    return seconds > 0 ? tokens / seconds : 0;
-  }
-
-  static Json percentiles(const std::vector<double>& values) {
-    return {{"p50", examples::percentile(values, 0.5)},
-            {"p95", examples::percentile(values, 0.95)},
-            {"p99", examples::percentile(values, 0.99)}};
-  }
-
-  quire::Engine& engine_;
-  const Arguments& arguments_;
-  int prompt_tokens_, requests_;
-  Clock::time_point begin_;
-  double wall_seconds_ = 0;
-  std::map<quire::RequestId, Progress> progress_;
-  long long prefill_tokens_ = 0, decode_tokens_ = 0, cached_tokens_ = 0, preemptions_ = 0;
-  double prefill_seconds_ = 0, decode_seconds_ = 0;
-  int pages_peak_ = 0, kv_samples_ = 0;
-  double kv_sum_ = 0;
-};
-
 void print_row(const Json& run) {
   const auto number = [&run](const char* name) { return run[name].get<double>(); };
   const auto ms = [&run](const char* name, const char* p) {
@@ -247,10 +109,9 @@ void print_row(const Json& run) {
 
 quire::Result<Json> run_mixed(quire::Engine& engine, const Arguments& arguments, int prompt_tokens,
                               int requests) {
-  Run one(engine, arguments, prompt_tokens, requests);
-  if (quire::Status status = one(); !status) return status;
-  Json result = one.result();
-  if (!arguments.json) print_row(result);
+  auto result = measure_mixed(
+      engine, {prompt_tokens, arguments.shared_prefix, arguments.generated_tokens, requests});
+  if (result && !arguments.json) print_row(*result);
   return result;
 }
 

@@ -11,7 +11,10 @@ build=$root/build
 
 configure_tests() {
   mkdir -p "$build"
-  configure "$root" "$build" -DCMAKE_BUILD_TYPE=Release -DQUIRE_WARNINGS_AS_ERRORS=ON \
+  # Other compilers than the one that the project is kept free of warnings for know other false ones.
+  local strict=OFF
+  [[ $(c++ -dumpversion) == 12* ]] && strict=ON
+  configure "$root" "$build" -DCMAKE_BUILD_TYPE=Release -DQUIRE_WARNINGS_AS_ERRORS=$strict \
     -DQUIRE_BUILD_TESTS=ON -DQUIRE_BUILD_EXAMPLES=ON -DQUIRE_BUILD_BENCHMARKS=ON $(cuda_options) \
     >"$build/configure.log" ||
     { cat "$build/configure.log"; return 1; }

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <random>
@@ -17,85 +15,21 @@
 #include "cpu/isa.h"
 #include "cpu/matmul.h"
 #include "cpu/pack.h"
+#include "machine_peaks.h"
 
 // Matrix products with every thread of the pool, over more weights than the caches hold. Beside
-// each time: GMAC/s (10^9 multiply-adds per second), the share of the measured peak of vpdpbusd,
-// GB/s of packed weights read, and the share of the measured read bandwidth.
+// each time: GMAC/s (10^9 multiply-adds per second), the share of the measured peak of the
+// instruction that multiplies, GB/s of packed weights read, and the share of the measured read
+// bandwidth.
 
 namespace quire::cpu {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 struct Machine {
   std::unique_ptr<ThreadPool> pool;
   Isa isa = best_isa();
-  double peak_gmacs = 0;   // of vpdpbusd on all threads; 0: the processor has none
-  double read_gbytes = 0;  // per second, all threads
+  MachinePeaks peaks;
 };
-
-#if defined(__x86_64__)
-// Multiply-adds of one call: 12 independent chains of 64.
-__attribute__((target("avx512f,avx512vnni"))) double vnni_loop(int rounds) {
-  using Vector = int __attribute__((vector_size(64)));
-  Vector sum[12] = {};
-  Vector a = {1}, b = {2};
-  asm volatile("" : "+v"(a), "+v"(b));
-  for (int i = 0; i < rounds; ++i) {
-    for (Vector& s : sum) asm volatile("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(a), "v"(b));
-  }
-  for (Vector& s : sum) asm volatile("" : "+v"(s));
-  return 12.0 * 64 * rounds;
-}
-#else
-double vnni_loop(int) {
-  return 0;
-}
-#endif
-
-double measure_peak(ThreadPool& pool) {
-  if (!supports(Isa::avx512)) return 0;
-  double best = 0;
-  for (int repeat = 0; repeat < 5; ++repeat) {
-    std::atomic<double> products{0};
-    const auto start = Clock::now();
-    auto body = [&](int, int) { products.fetch_add(vnni_loop(2000000)); };
-    pool.run(body);
-    best = std::max(best, products.load() / seconds_since(start) / 1e9);
-  }
-  return best;
-}
-
-double measure_bandwidth(ThreadPool& pool) {
-  const std::size_t words = std::size_t{32} << 20;  // 256 MB
-  PackArena arena;                                  // huge pages, as for the weights
-  const PackBuffer buffer = arena.allocate(words * 8);
-  if (!buffer.data()) return 0;
-  std::memset(buffer.data(), 1, buffer.size());
-  const std::uint64_t* data = reinterpret_cast<const std::uint64_t*>(buffer.data());
-  double best = 0;
-  for (int repeat = 0; repeat < 8; ++repeat) {
-    const auto start = Clock::now();
-    auto body = [&](int worker, int workers) {
-      const std::size_t first =
-          words * static_cast<std::size_t>(worker) / static_cast<std::size_t>(workers);
-      const std::size_t last =
-          words * static_cast<std::size_t>(worker + 1) / static_cast<std::size_t>(workers);
-      std::uint64_t sums[8] = {};
-      for (std::size_t i = first; i + 8 <= last; i += 8) {
-        for (int lane = 0; lane < 8; ++lane) sums[lane] += data[i + static_cast<std::size_t>(lane)];
-      }
-      benchmark::DoNotOptimize(sums);
-    };
-    pool.run(body);
-    best = std::max(best, static_cast<double>(words * 8) / seconds_since(start) / 1e9);
-  }
-  return best;
-}
 
 Machine& machine() {
   static Machine one = [] {
@@ -107,8 +41,7 @@ Machine& machine() {
     made.pool = *ThreadPool::create(options);
     if (const char* name = std::getenv("QUIRE_BENCH_ISA"))
       made.isa = isa_from_name(name).value_or(made.isa);
-    made.peak_gmacs = measure_peak(*made.pool);
-    made.read_gbytes = measure_bandwidth(*made.pool);
+    made.peaks = measure_peaks(made.isa, *made.pool);
     return made;
   }();
   return one;
@@ -127,6 +60,10 @@ std::vector<std::byte> random_blocks(const Shape& shape) {
                                *row_bytes(shape.type, shape.columns));
   for (std::byte& byte : bytes)
     byte = static_cast<std::byte>(random() & 0x3f);  // no infinite scales
+  if (is_quantised(shape.type)) return bytes;
+  // Between 0.5 and 2: numbers below the normal ones are slow on some processors.
+  const std::size_t size = static_cast<std::size_t>(info(shape.type).block_bytes);
+  for (std::size_t at = size - 1; at < bytes.size(); at += size) bytes[at] = std::byte{0x3f};
   return bytes;
 }
 
@@ -162,6 +99,22 @@ void prepare_all(const Activations& activations) {
                  activations.rows * (worker + 1) / workers);
   };
   machine().pool->run(body);
+}
+
+// Of the instruction that multiplies matrices of that form.
+double peak_of(MatmulForm form) {
+  const MachinePeaks& peaks = machine().peaks;
+  switch (form) {
+    case MatmulForm::integer:
+      return peaks.integer_gmacs;
+    case MatmulForm::bfloat_pairs:
+    case MatmulForm::bfloat_tiles:
+      return peaks.bfloat_gmacs;
+    case MatmulForm::plain:
+    case MatmulForm::expanded:
+      break;
+  }
+  return peaks.float_gmacs;
 }
 
 void run_matmul(benchmark::State& state, const Shape& shape, int tokens) {
@@ -201,9 +154,9 @@ void run_matmul(benchmark::State& state, const Shape& shape, int tokens) {
   const double bytes = static_cast<double>(state.iterations()) * static_cast<double>(one);
   state.counters["GMAC/s"] = Counter(macs / 1e9, Counter::kIsRate);
   state.counters["GB/s"] = Counter(bytes / 1e9, Counter::kIsRate);
-  if (machine().peak_gmacs > 0)
-    state.counters["of_peak"] = Counter(macs / 1e9 / machine().peak_gmacs, Counter::kIsRate);
-  state.counters["of_read"] = Counter(bytes / 1e9 / machine().read_gbytes, Counter::kIsRate);
+  const double peak = peak_of(static_cast<const Matrix&>(*matrices[0]).form());
+  if (peak > 0) state.counters["of_peak"] = Counter(macs / 1e9 / peak, Counter::kIsRate);
+  state.counters["of_read"] = Counter(bytes / 1e9 / machine().peaks.read_gbytes, Counter::kIsRate);
 }
 
 void run_pack(benchmark::State& state, const Shape& shape) {
@@ -220,6 +173,13 @@ std::string shape_name(const Shape& shape) {
          std::to_string(shape.rows) + "x" + std::to_string(shape.columns);
 }
 
+// One thread is measured by the processor's time: see seconds().
+template <class Body>
+void add(const std::string& name, Body body) {
+  auto* registered = benchmark::RegisterBenchmark(name.c_str(), body);
+  if (machine().pool->size() > 1) registered->UseRealTime();
+}
+
 void register_all() {
   std::vector<Shape> shapes;
   for (const DType type :
@@ -234,14 +194,10 @@ void register_all() {
   shapes.push_back({DType::q5_0, 2048, 640});  // Gemma-3-270M's
   for (const Shape& shape : shapes) {
     for (const int tokens : {1, 2, 4, 8, 16, 32, 512}) {
-      benchmark::RegisterBenchmark(
-          ("matmul/" + shape_name(shape) + "/tokens:" + std::to_string(tokens)).c_str(),
-          [shape, tokens](benchmark::State& state) { run_matmul(state, shape, tokens); })
-          ->UseRealTime();
+      add("matmul/" + shape_name(shape) + "/tokens:" + std::to_string(tokens),
+          [shape, tokens](benchmark::State& state) { run_matmul(state, shape, tokens); });
     }
-    benchmark::RegisterBenchmark(("pack/" + shape_name(shape)).c_str(),
-                                 [shape](benchmark::State& state) { run_pack(state, shape); })
-        ->UseRealTime();
+    add("pack/" + shape_name(shape), [shape](benchmark::State& state) { run_pack(state, shape); });
   }
 }
 
@@ -251,9 +207,12 @@ void register_all() {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   const auto& machine = quire::cpu::machine();
-  std::printf("%s, %d threads: vpdpbusd peak %.0f GMAC/s, read %.1f GB/s\n",
-              std::string(quire::cpu::isa_name(machine.isa)).c_str(), machine.pool->size(),
-              machine.peak_gmacs, machine.read_gbytes);
+  std::printf(
+      "%s, %d threads: peaks of 8-bit products %.0f GMAC/s, bfloat16 %.0f, float32 %.0f, "
+      "read %.1f GB/s\n",
+      std::string(quire::cpu::isa_name(machine.isa)).c_str(), machine.pool->size(),
+      machine.peaks.integer_gmacs, machine.peaks.bfloat_gmacs, machine.peaks.float_gmacs,
+      machine.peaks.read_gbytes);
   quire::cpu::register_all();
   benchmark::RunSpecifiedBenchmarks();
 }

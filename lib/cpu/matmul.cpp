@@ -27,17 +27,34 @@ std::uint16_t* bfloats_of(const Activations& activations) {
       groups_of(activations) + std::int64_t{activations.rows} * padded_groups(activations.columns));
 }
 
-// `round` may be null.
-template <QuantiseRow quantise, RoundRow round>
+enum class BfloatOrder { none, rows, tiles };  // see MatmulArgs
+
+template <RoundRow round, BfloatOrder order>
+void round_row(const Activations& activations, int row) {
+  constexpr int kTileRows = 16;
+  const int blocks = padded_groups(activations.columns);
+  const std::int64_t row_size = std::int64_t{blocks} * kGroup;
+  std::uint16_t* bfloats = bfloats_of(activations);
+  const float* values = activations.values + std::int64_t{row} * activations.columns;
+  if constexpr (order == BfloatOrder::rows) {
+    round(values, activations.columns, bfloats + row * row_size, blocks, kGroup);
+  } else {
+    const int first = row / kTileRows * kTileRows;
+    const std::int64_t rows = std::min(kTileRows, activations.rows - first);
+    round(values, activations.columns, bfloats + first * row_size + (row - first) * kGroup, blocks,
+          rows * kGroup);
+  }
+}
+
+template <QuantiseRow quantise, BfloatOrder order = BfloatOrder::none, RoundRow round = nullptr>
 void prepare(const Activations& activations, int first, int last) {
   const std::int64_t groups = padded_groups(activations.columns);
   for (std::int64_t row = first; row < last; ++row) {
     const float* values = activations.values + row * activations.columns;
     quantise(values, activations.columns, groups_of(activations) + row * groups,
              static_cast<int>(groups));
-    if constexpr (round != nullptr) {
-      round(values, activations.columns, bfloats_of(activations) + row * groups * kGroup,
-            static_cast<int>(groups) * kGroup);
+    if constexpr (order != BfloatOrder::none) {
+      round_row<round, order>(activations, static_cast<int>(row));
     }
   }
 }
@@ -59,7 +76,7 @@ void multiply_in_place(const Matrix& matrix, MatmulArgs args) {
       args.rows = std::min<std::int64_t>(kPanelRows, whole.rows - panel * kPanelRows);
       args.groups = whole.groups + first / kGroup;
       args.values = whole.values + first;
-      args.bfloats = whole.bfloats + first;
+      args.first_bfloat_block = first / kGroup;
       args.bias = whole.bias && first + args.columns == whole.columns
                       ? whole.bias + panel * kPanelRows
                       : nullptr;
@@ -100,17 +117,16 @@ void multiply(const Matrix& matrix, const Activations& activations, std::int64_t
   }
 }
 
-constexpr MatmulKernels kScalar = {prepare<quantise_row_scalar, nullptr>,
-                                   multiply<multiply_scalar>};
-constexpr MatmulKernels kAvx2 = {prepare<quantise_row_avx2, nullptr>, multiply<multiply_avx2>};
-constexpr MatmulKernels kAvxVnni = {prepare<quantise_row_avx2, nullptr>,
-                                    multiply<multiply_avx_vnni>};
-constexpr MatmulKernels kAvx512 = {prepare<quantise_row_avx512, nullptr>,
-                                   multiply<multiply_avx512>};
-constexpr MatmulKernels kAvx512Bf16 = {prepare<quantise_row_avx512, round_row_avx512_bf16>,
-                                       multiply<multiply_avx512_bf16>};
-constexpr MatmulKernels kAmx = {prepare<quantise_row_avx512, round_row_avx512_bf16>,
-                                multiply<multiply_amx>};
+constexpr MatmulKernels kScalar = {prepare<quantise_row_scalar>, multiply<multiply_scalar>};
+constexpr MatmulKernels kAvx2 = {prepare<quantise_row_avx2>, multiply<multiply_avx2>};
+constexpr MatmulKernels kAvxVnni = {prepare<quantise_row_avx2>, multiply<multiply_avx_vnni>};
+constexpr MatmulKernels kAvx512 = {prepare<quantise_row_avx512>, multiply<multiply_avx512>};
+constexpr MatmulKernels kAvx512Bf16 = {
+    prepare<quantise_row_avx512, BfloatOrder::rows, round_row_avx512_bf16>,
+    multiply<multiply_avx512_bf16>};
+constexpr MatmulKernels kAmx = {
+    prepare<quantise_row_avx512, BfloatOrder::tiles, round_row_avx512_bf16>,
+    multiply<multiply_amx>};
 
 }  // namespace
 

@@ -16,18 +16,21 @@ constexpr int kTileBytes = kPairs * 64;
 struct TileOrderProduct {
   static constexpr int kTokens = kVectorTokens;
   static constexpr int kStreamTokens = 0;
+  static std::int64_t row_bytes(const MatmulArgs& args) { return args.bfloat_stride * 2; }
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, Panels from, int first_token,
                                       Sums<panels, tokens>& sums) {
-    const std::uint16_t* values = args.bfloats + first_token * args.bfloat_stride;
-    for (int column = 0; column < args.columns; column += 2 * kPairs, values += 2 * kPairs) {
+    const std::int64_t block = 2 * kPairs * args.tokens;
+    const std::uint16_t* values =
+        args.bfloats + args.first_bfloat_block * block + first_token * 2 * kPairs;
+    for (int column = 0; column < args.columns; column += 2 * kPairs, values += block) {
       Sums<panels, tokens> even, odd;
       unroll<tokens>([&](auto t) LAMBDA {
         unroll<panels>([&](auto p) LAMBDA { even[p][t] = odd[p][t] = _mm512_setzero_ps(); });
       });
       for (int pair = 0; pair < kPairs; ++pair) {
-        add_pair<panels, tokens>(from, pair, values + 2 * pair, args.bfloat_stride, even, odd);
+        add_pair<panels, tokens>(from, pair, values + 2 * pair, even, odd);
       }
       unroll<tokens>([&](auto t) LAMBDA {
         unroll<panels>([&](auto p) LAMBDA {
@@ -44,8 +47,8 @@ struct TileOrderProduct {
  private:
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add_pair(const Panels& from, int pair,
-                                           const std::uint16_t* values, std::int64_t stride,
-                                           Sums<panels, tokens>& even, Sums<panels, tokens>& odd) {
+                                           const std::uint16_t* values, Sums<panels, tokens>& even,
+                                           Sums<panels, tokens>& odd) {
     const __m512i high_half = _mm512_set1_epi32(static_cast<int>(0xffff0000u));
     __m512 weights[panels][2];
     unroll<panels>([&](auto p) LAMBDA {
@@ -56,7 +59,7 @@ struct TileOrderProduct {
     });
     unroll<tokens>([&](auto t) LAMBDA {
       std::uint32_t two;
-      __builtin_memcpy(&two, values + t * stride, sizeof two);
+      __builtin_memcpy(&two, values + t * 2 * kPairs, sizeof two);
       const __m512i both = _mm512_set1_epi32(static_cast<int>(two));
       const __m512 first = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
       const __m512 second = _mm512_castsi512_ps(_mm512_and_si512(both, high_half));
@@ -86,32 +89,34 @@ void configure_for(int first_tokens, int second_tokens) {
   configure(shapes);
 }
 
-// Without second tokens the tiles of the second ones repeat the first of the first.
 void multiply_tiles(const MatmulArgs& args, const TileRows& tile, int first_token, int tokens,
                     Outputs& outputs) {
+  const std::int64_t first_block = 2 * kPairs * (tokens < kTileRows ? tokens : kTileRows);
+  const std::int64_t second_block = tokens > kTileRows ? 2 * kPairs * (tokens - kTileRows) : 0;
   const std::uint16_t* first = args.bfloats + first_token * args.bfloat_stride;
-  const std::uint16_t* second = tokens > kTileRows ? first + kTileRows * args.bfloat_stride : first;
+  const std::uint16_t* second = first + kTileRows * args.bfloat_stride;
+  first += args.first_bfloat_block * first_block;
+  second += args.first_bfloat_block * second_block;
   const std::byte* weights0 = tile.panels.at[0];
   const std::byte* weights1 = tile.panels.at[1];
-  const std::int64_t stride = args.bfloat_stride * 2;
   finish_stores();
   _tile_loadd(0, outputs.sums[0][0], 64);
   _tile_loadd(1, outputs.sums[0][1], 64);
   _tile_loadd(2, outputs.sums[1][0], 64);
   _tile_loadd(3, outputs.sums[1][1], 64);
   for (int column = 0; column < args.columns; column += 2 * kPairs) {
-    _tile_loadd(4, first, stride);
+    _tile_loadd(4, first, 64);
     _tile_loadd(6, weights0, 64);
     _tile_loadd(7, weights1, 64);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
     if (tokens > kTileRows) {
-      _tile_loadd(5, second, stride);
+      _tile_loadd(5, second, 64);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }
-    first += 2 * kPairs;
-    second += 2 * kPairs;
+    first += first_block;
+    second += second_block;
     weights0 += kTileBytes;
     weights1 += kTileBytes;
   }
@@ -165,13 +170,27 @@ void multiply_with_tiles(const MatmulArgs& args) {
       store_outputs(args, tile, first, tokens, outputs);
     }
   }
+}
+
+// In parts of so many columns that the activations of 512 tokens stay in the second-level cache.
+void multiply_parts(const MatmulArgs& args) {
+  constexpr int kPart = 1024;
+  for (int first = 0; first < args.columns; first += kPart) {
+    MatmulArgs part = args;
+    part.columns = args.columns - first < kPart ? args.columns - first : kPart;
+    part.panels = args.panels + first / (2 * kPairs) * kTileBytes;
+    part.first_bfloat_block = args.first_bfloat_block + first / (2 * kPairs);
+    if (first > 0) part.resume = true;
+    if (first + part.columns < args.columns) part.bias = nullptr;
+    multiply_with_tiles(part);
+  }
   _tile_release();
 }
 
 }  // namespace
 
 void multiply_amx_bfloat(const MatmulArgs& args) {
-  if (args.tokens > kVectorTokens) return multiply_with_tiles(args);
+  if (args.tokens > kVectorTokens) return multiply_parts(args);
   // As tile products do: numbers below the normal ones are 0.
   constexpr unsigned kFlush = 0x8040;
   const unsigned saved = _mm_getcsr();

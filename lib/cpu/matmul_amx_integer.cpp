@@ -13,35 +13,54 @@ namespace {
 #define LAMBDA QUIRE_ALWAYS_INLINE
 
 constexpr int kRows = 16;
-constexpr int kBlockGroups = 8;
-constexpr int kBlockPanels = 4;  // that share the activations in the first-level cache
+constexpr int kBlockGroups = 8;  // 256 columns
+constexpr int kChunkTiles = 8;   // of 16 tokens, whose activations stay in the first-level cache
 
-// 16 rows by 256 columns.
-struct alignas(64) Block {
+// Weights of 16 rows by 256 columns.
+struct alignas(64) WeightBlock {
   std::int8_t codes[kBlockGroups][8 * kVectorBytes];  // as the vectors of CodeForm::bytes
   float scale[kBlockGroups][2][kRows];
   float minimum[kBlockGroups][2][kRows];  // to be added
 };
 
-struct Panels {
-  Block block[kBlockPanels];
-  float* output[kBlockPanels];  // of token 0
-  const float* bias[kBlockPanels];
-  __mmask16 rows[kBlockPanels];
-  int count;
+// Activations of 16 tokens by 256 columns, in the order in which they are used. Tokens that are not
+// there are zero.
+struct alignas(64) ActivationTile {
+  std::int8_t codes[kBlockGroups][kTileRows][kGroup];
+  float scale[kBlockGroups][kTileRows];
+  float sum[kBlockGroups][2][kTileRows];  // of each part, or of the whole group
 };
 
-// How the groups of a block are summed.
-struct Range {
-  const ActivationGroup* activations;  // of token 0 and the block's first group
-  std::int64_t stride;                 // from token to token
-  std::int64_t output_stride;
-  int groups;
-  bool begins;  // sums begin at zero and not with the output
+// Where the sums of a panel are.
+struct PanelOutput {
+  float* first;  // of the first token of a tile
+  std::int64_t stride;
+  __mmask16 rows;
+  const float* bias;  // null: none
+  bool begins;        // sums begin at zero and not with the output
 };
 
 template <class Format>
-void expand(const std::byte* panel, int first_group, int groups, Block& to) {
+void load_tile(const ActivationGroup* from, std::int64_t stride, int groups, int tokens,
+               ActivationTile& to) {
+  for (int t = 0; t < kTileRows; ++t, from += stride) {
+    for (int group = 0; group < groups; ++group) {
+      const bool exists = t < tokens;
+      to.scale[group][t] = exists ? from[group].scale : 0.0f;
+      if constexpr (PackedSizes<Format>::kMinimum) {
+        constexpr bool kHalves = PackedSizes<Format>::kParts == 2;
+        to.sum[group][0][t] = !exists ? 0.0f : kHalves ? from[group].part_sum[0] : from[group].sum;
+        if constexpr (kHalves) to.sum[group][1][t] = exists ? from[group].part_sum[1] : 0.0f;
+      }
+      if (!exists) continue;
+      _mm256_store_si256(reinterpret_cast<__m256i*>(to.codes[group][t]),
+                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from[group].codes)));
+    }
+  }
+}
+
+template <class Format>
+void expand(const std::byte* panel, int first_group, int groups, WeightBlock& to) {
   using Sizes = PackedSizes<Format>;
   for (int i = 0; i < groups; ++i) {
     const int group = (first_group + i) % Sizes::kGroups;
@@ -68,96 +87,83 @@ void expand(const std::byte* panel, int first_group, int groups, Block& to) {
   }
 }
 
-// Tiles 0 and 1 take turns as sums; 2 and 4 have activations, 3 and 5 weights.
+// The products of one part of a group. Tiles 0 and 1 take turns as sums; 2 and 4 have activations,
+// 3 and 5 weights.
 template <int turn>
-QUIRE_ALWAYS_INLINE inline void multiply_part(const ActivationGroup* activations, int part_offset,
-                                              std::int64_t stride, const std::int8_t* codes,
-                                              std::int32_t* to) {
-  const std::int64_t row_stride = stride * static_cast<std::int64_t>(sizeof(ActivationGroup));
+QUIRE_ALWAYS_INLINE inline void multiply_part(const std::int8_t* activations,
+                                              const std::int8_t* weights, std::int32_t* to) {
   if constexpr (turn == 0) {
     _tile_zero(0);
-    _tile_loadd(2, activations->codes + part_offset, row_stride);
-    _tile_loadd(3, codes, kVectorBytes);
+    _tile_loadd(2, activations, kGroup);
+    _tile_loadd(3, weights, kVectorBytes);
     _tile_dpbssd(0, 2, 3);
     _tile_stored(0, to, kVectorBytes);
   } else {
     _tile_zero(1);
-    _tile_loadd(4, activations->codes + part_offset, row_stride);
-    _tile_loadd(5, codes, kVectorBytes);
+    _tile_loadd(4, activations, kGroup);
+    _tile_loadd(5, weights, kVectorBytes);
     _tile_dpbssd(1, 4, 5);
     _tile_stored(1, to, kVectorBytes);
   }
 }
 
-// Sums of one panel for up to `tokens` tokens, `count` of them real: token t is offsets[t] groups
-// after the first.
+// Sums of one panel for a tile's first `tokens` tokens, of which `count` are stored. The products
+// of a step are made two steps before they are scaled and added, so that tiles and vectors work
+// side by side.
 template <class Format, int tokens>
-void add_block(const Range& range, const Block& block, const ActivationGroup* activations,
-               const std::int64_t* offsets, int count, float* output, __mmask16 rows,
-               const float* bias) {
+void add_block(const WeightBlock& weights, const ActivationTile& activations, int groups, int count,
+               const PanelOutput& output) {
   using Sizes = PackedSizes<Format>;
   constexpr int kParts = Sizes::kParts;
-  alignas(64) std::int32_t dots[2][tokens * kRows];
+  constexpr int kAhead = 2, kBuffers = 4;
+  alignas(64) std::int32_t dots[kBuffers][tokens * kRows];
   __m512 sums[tokens];
   unroll<tokens>([&](auto t) LAMBDA {
-    sums[t] = range.begins || t >= count
+    sums[t] = output.begins || t >= count
                   ? _mm512_setzero_ps()
-                  : _mm512_maskz_loadu_ps(rows, output + t * range.output_stride);
+                  : _mm512_maskz_loadu_ps(output.rows, output.first + t * output.stride);
   });
   auto multiply = [&](int step, auto turn) LAMBDA {
     const int group = step / kParts, part = step % kParts;
-    multiply_part<decltype(turn)::kValue>(activations + group, part * 16, range.stride,
-                                          block.codes[group] + part * 4 * kVectorBytes,
-                                          dots[decltype(turn)::kValue]);
+    multiply_part<decltype(turn)::kValue>(&activations.codes[group][0][part * 16],
+                                          weights.codes[group] + part * 4 * kVectorBytes,
+                                          dots[step % kBuffers]);
   };
-  auto add = [&](int step, auto turn) LAMBDA {
+  auto add = [&](int step) LAMBDA {
     const int group = step / kParts, part = step % kParts;
-    const __m512 scales = _mm512_load_ps(block.scale[group][part]);
-    const std::int32_t* from = dots[decltype(turn)::kValue];
+    const __m512 scales = _mm512_load_ps(weights.scale[group][part]);
+    const float* activation_scales = activations.scale[group];
+    const std::int32_t* from = dots[step % kBuffers];
     unroll<tokens>([&](auto t) LAMBDA {
-      const ActivationGroup& a = activations[group + offsets[t]];
-      const __m512 scale = _mm512_mul_ps(scales, _mm512_set1_ps(a.scale));
+      const __m512 scale = _mm512_mul_ps(scales, _mm512_set1_ps(activation_scales[t]));
       sums[t] =
           _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(from + t * kRows)), scale, sums[t]);
     });
     if constexpr (Sizes::kMinimum) {
-      const __m512 minimum = _mm512_load_ps(block.minimum[group][part]);
+      const __m512 minimum = _mm512_load_ps(weights.minimum[group][part]);
+      const float* activation_sums = activations.sum[group][part];
       unroll<tokens>([&](auto t) LAMBDA {
-        const ActivationGroup& a = activations[group + offsets[t]];
-        const float sum = kParts == 2 ? a.part_sum[part] : a.sum;
-        sums[t] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(sum), sums[t]);
+        sums[t] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(activation_sums[t]), sums[t]);
       });
     }
   };
-  // The tiles of a step are computed while the sums of the step before are scaled. The number of
-  // steps is even.
-  const int steps = range.groups * kParts;
+  const int steps = groups * kParts;  // even
   multiply(0, Index<0>());
+  multiply(1, Index<1>());
   for (int step = 0; step < steps; step += 2) {
-    multiply(step + 1, Index<1>());
-    add(step, Index<0>());
-    if (step + 2 < steps) multiply(step + 2, Index<0>());
-    add(step + 1, Index<1>());
+    if (step + kAhead < steps) multiply(step + kAhead, Index<0>());
+    add(step);
+    if (step + kAhead < steps) multiply(step + 1 + kAhead, Index<1>());
+    add(step + 1);
   }
-  const __m512 added = bias ? _mm512_maskz_loadu_ps(rows, bias) : _mm512_setzero_ps();
+  const __m512 bias =
+      output.bias ? _mm512_maskz_loadu_ps(output.rows, output.bias) : _mm512_setzero_ps();
   unroll<tokens>([&](auto t) LAMBDA {
     if (t < count) {
-      _mm512_mask_storeu_ps(output + t * range.output_stride, rows,
-                            bias ? _mm512_add_ps(sums[t], added) : sums[t]);
+      _mm512_mask_storeu_ps(output.first + t * output.stride, output.rows,
+                            output.bias ? _mm512_add_ps(sums[t], bias) : sums[t]);
     }
   });
-}
-
-// All panels for tokens [first, first + count).
-template <class Format, int tokens>
-void add_tokens(const Range& range, const Panels& panels, int first, int count) {
-  std::int64_t offsets[tokens];
-  for (int t = 0; t < tokens; ++t) offsets[t] = range.stride * (t < count ? t : count - 1);
-  for (int p = 0; p < panels.count; ++p) {
-    add_block<Format, tokens>(range, panels.block[p], range.activations + first * range.stride,
-                              offsets, count, panels.output[p] + first * range.output_stride,
-                              panels.rows[p], panels.bias[p]);
-  }
 }
 
 template <class Format>
@@ -172,44 +178,62 @@ void configure_for(int tokens) {
   configure(shapes);
 }
 
+PanelOutput output_of(const MatmulArgs& args, std::int64_t panel) {
+  const std::int64_t row = panel * kRows, left = args.rows - row;
+  return {args.output + row, args.output_stride,
+          static_cast<__mmask16>(left >= kRows ? 0xffff : (1 << left) - 1),
+          args.bias ? args.bias + row : nullptr, !args.resume};
+}
+
+// Adds groups [first_group, first_group + groups) to the sums of up to kChunkTiles tiles of tokens.
+// `args` says whether sums begin and end here.
 template <class Format>
-void multiply_block(const Range& range, const Panels& panels, int tokens) {
+void multiply_chunk(const MatmulArgs& args, int first_group, int groups, int first_token,
+                    int tokens) {
+  ActivationTile tiles[kChunkTiles];
+  WeightBlock weights;
   const int whole = tokens / kTileRows, rest = tokens % kTileRows;
-  if (whole > 0) configure_for<Format>(kTileRows);
-  for (int i = 0; i < whole; ++i) {
-    add_tokens<Format, kTileRows>(range, panels, i * kTileRows, kTileRows);
+  for (int i = 0; i * kTileRows < tokens; ++i) {
+    const int first = first_token + i * kTileRows;
+    load_tile<Format>(args.groups + first * args.group_stride + first_group, args.group_stride,
+                      groups, i < whole ? kTileRows : rest, tiles[i]);
   }
-  if (rest == 0) return;
-  configure_for<Format>(rest);
-  if (rest > kTileRows / 2) {
-    add_tokens<Format, kTileRows>(range, panels, whole * kTileRows, rest);
-  } else {
-    add_tokens<Format, kTileRows / 2>(range, panels, whole * kTileRows, rest);
+  configure_for<Format>(whole > 0 ? kTileRows : rest);
+  for (std::int64_t panel = args.first_panel; panel < args.last_panel; ++panel) {
+    expand<Format>(args.panels + static_cast<std::size_t>(panel) * args.panel_bytes, first_group,
+                   groups, weights);
+    finish_stores();
+    PanelOutput output = output_of(args, panel);
+    output.first += first_token * args.output_stride;
+    for (int i = 0; i < whole; ++i) {
+      add_block<Format, kTileRows>(weights, tiles[i], groups, kTileRows, output);
+      output.first += kTileRows * args.output_stride;
+    }
+    if (rest == 0) continue;
+    if (whole > 0) configure_for<Format>(rest);
+    if (rest > kTileRows / 2) {
+      add_block<Format, kTileRows>(weights, tiles[whole], groups, rest, output);
+    } else {
+      add_block<Format, kTileRows / 2>(weights, tiles[whole], groups, rest, output);
+    }
+    if (whole > 0) configure_for<Format>(kTileRows);
   }
 }
 
 template <class Format>
 void multiply_all(const MatmulArgs& args) {
   using Sizes = PackedSizes<Format>;
+  constexpr int kChunk = kChunkTiles * kTileRows;
   const int groups = (args.columns + Sizes::kColumns - 1) / Sizes::kColumns * Sizes::kGroups;
-  Panels panels;
-  for (std::int64_t first = args.first_panel; first < args.last_panel; first += kBlockPanels) {
-    const std::int64_t left = args.last_panel - first;
-    panels.count = static_cast<int>(left < kBlockPanels ? left : kBlockPanels);
-    for (int group = 0; group < groups; group += kBlockGroups) {
-      const bool last = group + kBlockGroups >= groups;
-      const Range range = {args.groups + group, args.group_stride, args.output_stride,
-                           last ? groups - group : kBlockGroups, group == 0 && !args.resume};
-      for (int p = 0; p < panels.count; ++p) {
-        const std::int64_t row = (first + p) * kRows;
-        expand<Format>(args.panels + static_cast<std::size_t>(first + p) * args.panel_bytes, group,
-                       range.groups, panels.block[p]);
-        panels.output[p] = args.output + row;
-        panels.bias[p] = args.bias && last ? args.bias + row : nullptr;
-        panels.rows[p] = static_cast<__mmask16>(
-            args.rows - row >= kRows ? 0xffff : (1 << (args.rows - row)) - 1);
-      }
-      multiply_block<Format>(range, panels, args.tokens);
+  for (int group = 0; group < groups; group += kBlockGroups) {
+    MatmulArgs block = args;
+    const bool last = group + kBlockGroups >= groups;
+    if (group > 0) block.resume = true;
+    if (!last) block.bias = nullptr;
+    for (int first = 0; first < args.tokens; first += kChunk) {
+      const int left = args.tokens - first;
+      multiply_chunk<Format>(block, group, last ? groups - group : kBlockGroups, first,
+                             left < kChunk ? left : kChunk);
     }
   }
   _tile_release();

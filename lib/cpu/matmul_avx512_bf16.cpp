@@ -8,11 +8,13 @@ namespace {
 struct PairProduct {
   static constexpr int kTokens = 12;
   static constexpr int kStreamTokens = 0;
+  static std::int64_t row_bytes(const MatmulArgs& args) { return args.bfloat_stride * 2; }
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panels& from, int first_token,
                                       Sums<panels, tokens>& sums) {
-    const std::uint16_t* values = args.bfloats + first_token * args.bfloat_stride;
+    const std::uint16_t* values =
+        args.bfloats + first_token * args.bfloat_stride + 32 * args.first_bfloat_block;
     const std::int64_t stride = args.bfloat_stride;
     const std::int64_t pairs = (args.columns + 31) / 32 * 16;
     for (std::int64_t pair = 0; pair < pairs; ++pair) {
@@ -39,12 +41,14 @@ void multiply_avx512_bf16(const MatmulArgs& args) {
   multiply_all<PairProduct>(args);
 }
 
-void round_row_avx512_bf16(const float* values, int columns, std::uint16_t* to, int padded) {
-  for (int first = 0; first < padded; first += kRows) {
-    const int left = columns - first;
+void round_row_avx512_bf16(const float* values, int columns, std::uint16_t* to, int blocks,
+                           std::int64_t stride) {
+  for (int half = 0; half < 2 * blocks; ++half) {
+    const int left = columns - half * kRows;
     const unsigned mask = left >= kRows ? 0xffffu : left > 0 ? (1u << left) - 1 : 0u;
-    const __m512 x = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), values + first);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + first), (__m256i)_mm512_cvtneps_pbh(x));
+    const __m512 x = _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), values + half * kRows);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + half / 2 * stride + half % 2 * kRows),
+                        (__m256i)_mm512_cvtneps_pbh(x));
   }
 }
 

@@ -29,6 +29,7 @@ template <DType type>
 struct PlainProduct {
   static constexpr int kTokens = kFloatTile;
   static constexpr int kStreamTokens = 0;
+  static std::int64_t row_bytes(const MatmulArgs& args) { return args.value_stride * 4; }
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panels& from, int first_token,
@@ -79,6 +80,7 @@ template <class Format>
 struct ExpandedProduct {
   static constexpr int kTokens = kExpandedTile;
   static constexpr int kStreamTokens = 0;
+  static std::int64_t row_bytes(const MatmulArgs& args) { return args.value_stride * 4; }
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, Panels from, int first_token,

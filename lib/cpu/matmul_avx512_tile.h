@@ -80,6 +80,7 @@ inline void set_ahead(const MatmulArgs& args, std::int64_t panel, int pass, int 
 // A Product has
 //   kTokens        the most tokens of a tile
 //   kStreamTokens  up to which tiles have one panel, so that the weights are read in one go
+//   row_bytes(args)  of the activations of one token
 //   add<panels, tokens>(args, panels, first_token, sums), which adds all columns to a tile's sums
 template <class Product, int panels, int tokens>
 void multiply_tile(const MatmulArgs& args, const TileRows& tile, int first_token) {
@@ -123,17 +124,27 @@ void stream_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
 template <class Product, int... counts>
 void tile_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
   static constexpr TileFunction kTiles[] = {multiply_tile<Product, kPanels, counts + 1>...};
-  // Tokens are shared out evenly over the least number of tiles.
+  // Tokens are shared out evenly over the least number of tiles. All panels are multiplied by as
+  // many tiles as stay in the second-level cache.
+  constexpr std::int64_t kCached = std::int64_t{384} << 10;
+  const std::int64_t tile_bytes = Product::kTokens * Product::row_bytes(args);
+  const int most = tile_bytes < kCached ? static_cast<int>(kCached / tile_bytes) : 1;
   const int tiles = (args.tokens + Product::kTokens - 1) / Product::kTokens;
-  for (std::int64_t panel = args.first_panel; panel < args.last_panel; panel += kPanels) {
-    TileRows tile = tile_rows(args, panel);
+  int block_first = 0;
+  for (int block = 0; block < tiles; block += most) {
+    const int last = block + most < tiles ? block + most : tiles;
     int first = 0;
-    for (int i = 0; i < tiles; ++i) {
-      const int count = (args.tokens - first) / (tiles - i);
-      set_ahead(args, panel, i, tiles, tile);
-      kTiles[count - 1](args, tile, first);
-      first += count;
+    for (std::int64_t panel = args.first_panel; panel < args.last_panel; panel += kPanels) {
+      TileRows tile = tile_rows(args, panel);
+      first = block_first;
+      for (int i = block; i < last; ++i) {
+        const int count = (args.tokens - first) / (tiles - i);
+        set_ahead(args, panel, i - block, last - block, tile);
+        kTiles[count - 1](args, tile, first);
+        first += count;
+      }
     }
+    block_first = first;
   }
 }
 

@@ -6,10 +6,11 @@ namespace quire::cpu {
 namespace {
 
 struct VnniDots {
-  // Tables and masks for planes of bits leave registers for five tokens only.
+  // Tables, and the masks of types with halves of a group, leave registers for fewer tokens.
   template <class Format>
-  static constexpr int kTokens =
-      Format::kTable != CodeTable::none || Format::kCodes == CodeForm::nibbles_2 ? 5 : 6;
+  static constexpr int kTokens = PackedSizes<Format>::kParts == 2    ? 4
+                                 : Format::kTable != CodeTable::none ? 5
+                                                                     : 6;
 
   template <class Format, int part, int tokens>
   QUIRE_ALWAYS_INLINE static void multiply(const std::byte* group,

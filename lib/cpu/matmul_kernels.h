@@ -53,10 +53,13 @@ struct MatmulArgs {
   std::int64_t group_stride = 0;
   const float* values = nullptr;  // [tokens][value_stride], the same
   std::int64_t value_stride = 0;
-  const std::uint16_t* bfloats = nullptr;  // [tokens][bfloat_stride], the same
-  std::int64_t bfloat_stride = 0;
-  const float* bias = nullptr;  // [rows], or null
-  bool resume = false;          // sums go on from what `output` holds
+  // For bfloat_pairs [tokens][columns / 32][32]; for bfloat_tiles the same for each 16 tokens, or
+  // what is left of them, in the order [columns / 32][tokens][32].
+  const std::uint16_t* bfloats = nullptr;
+  std::int64_t bfloat_stride = 0;  // elements of a token
+  int first_bfloat_block = 0;      // of 32 columns, of this call's columns
+  const float* bias = nullptr;     // [rows], or null
+  bool resume = false;             // sums go on from what `output` holds
   float* output = nullptr;
   std::int64_t output_stride = 0;
 };
@@ -64,14 +67,17 @@ struct MatmulArgs {
 // Quantises `columns` activations into ceil(columns / 32) groups and zeroes the groups up to
 // `groups`.
 using QuantiseRow = void (*)(const float* values, int columns, ActivationGroup* to, int groups);
-// Rounds `columns` activations to bfloat16 and zeroes those up to `padded`, a multiple of 32.
-using RoundRow = void (*)(const float* values, int columns, std::uint16_t* to, int padded);
+// Rounds `columns` activations to bfloat16 and zeroes those behind, up to `blocks` blocks of 32;
+// `stride` elements from block to block.
+using RoundRow = void (*)(const float* values, int columns, std::uint16_t* to, int blocks,
+                          std::int64_t stride);
 using Multiply = void (*)(const MatmulArgs& args);
 
 void quantise_row_scalar(const float* values, int columns, ActivationGroup* to, int groups);
 void quantise_row_avx2(const float* values, int columns, ActivationGroup* to, int groups);
 void quantise_row_avx512(const float* values, int columns, ActivationGroup* to, int groups);
-void round_row_avx512_bf16(const float* values, int columns, std::uint16_t* to, int padded);
+void round_row_avx512_bf16(const float* values, int columns, std::uint16_t* to, int blocks,
+                           std::int64_t stride);
 void multiply_scalar(const MatmulArgs& args);
 void multiply_avx2(const MatmulArgs& args);
 void multiply_avx_vnni(const MatmulArgs& args);

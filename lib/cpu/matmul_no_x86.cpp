@@ -10,7 +10,7 @@ void quantise_row_avx2(const float* values, int columns, ActivationGroup* to, in
 void quantise_row_avx512(const float* values, int columns, ActivationGroup* to, int groups) {
   quantise_row_scalar(values, columns, to, groups);
 }
-void round_row_avx512_bf16(const float*, int, std::uint16_t*, int) {}
+void round_row_avx512_bf16(const float*, int, std::uint16_t*, int, std::int64_t) {}
 void multiply_avx2(const MatmulArgs& args) {
   multiply_scalar(args);
 }

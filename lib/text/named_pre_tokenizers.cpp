@@ -198,4 +198,12 @@ Result<NamedPreTokenizer> named_pre_tokenizer(std::string_view name) {
                            found->scheme.adds_bos};
 }
 
+bool is_known_pattern(std::string_view pattern) {
+  return !pattern.empty() &&
+         std::any_of(std::begin(names), std::end(names), [&](const Name& known) {
+           const auto& patterns = known.scheme.patterns;
+           return std::find(patterns.begin(), patterns.end(), pattern) != patterns.end();
+         });
+}
+
 }  // namespace quire::text

@@ -18,6 +18,9 @@ struct NamedPreTokenizer {
 // Unknown names are `unsupported`; the message lists the known ones. "" is "default".
 Result<NamedPreTokenizer> named_pre_tokenizer(std::string_view name);
 
+// Whether one of the named pre-tokenizers has this pattern: then it takes linear time.
+bool is_known_pattern(std::string_view pattern);
+
 // GPT-2's splitting, also that of tokenizer.json's ByteLevel.
 inline constexpr std::string_view gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";

@@ -24,6 +24,10 @@ constexpr std::string_view word_character = R"(\p{L}\p{M}\p{N}\p{Pc})";
 // Scripts as Unicode property values; PCRE2's short form means Script_Extensions.
 constexpr std::array<std::string_view, 4> scripts = {"Han", "Hangul", "Hiragana", "Katakana"};
 
+// How much a metered search may do: linear in the text.
+constexpr std::size_t kStepsOfText = 4096;
+constexpr std::size_t kStepsPerByte = 256;
+
 // The same pattern in PCRE2's dialect. Nothing if it uses intersections of classes.
 std::optional<std::string> to_pcre2(std::string_view pattern) {
   std::string out;
@@ -78,6 +82,23 @@ struct FreeMatchContext {
   void operator()(pcre2_match_context* p) const { pcre2_match_context_free(p); }
 };
 
+// Counts the steps of a search: one for each item of the pattern that is tried, and one for each
+// byte that the search moves by between two of them, forwards or back.
+struct Meter {
+  std::size_t left;
+  std::size_t position = 0;
+
+  static int count(pcre2_callout_block* block, void* data) {
+    Meter& meter = *static_cast<Meter*>(data);
+    const std::size_t now = block->current_position;
+    const std::size_t before = std::exchange(meter.position, now);
+    const std::size_t steps = 1 + (now > before ? now - before : before - now);
+    if (steps > meter.left) return PCRE2_ERROR_CALLOUT;
+    meter.left -= steps;
+    return 0;
+  }
+};
+
 std::string describe(int code) {
   std::array<PCRE2_UCHAR, 160> buffer{};
   if (pcre2_get_error_message(code, buffer.data(), buffer.size()) < 0) return "unknown error";
@@ -98,6 +119,14 @@ SplitPattern& SplitPattern::operator=(SplitPattern&&) noexcept = default;
 SplitPattern::~SplitPattern() = default;
 
 Result<SplitPattern> SplitPattern::compile(std::string_view pattern) {
+  return compile(pattern, 0);
+}
+
+Result<SplitPattern> SplitPattern::compile_metered(std::string_view pattern) {
+  return compile(pattern, PCRE2_AUTO_CALLOUT);
+}
+
+Result<SplitPattern> SplitPattern::compile(std::string_view pattern, std::uint32_t options) {
   const auto translated = to_pcre2(pattern);
   if (!translated) {
     return error(StatusCode::unsupported, "pre-tokenizer pattern \"{}\": intersection of classes",
@@ -107,9 +136,9 @@ Result<SplitPattern> SplitPattern::compile(std::string_view pattern) {
   code->pattern = pattern;
   int problem = 0;
   PCRE2_SIZE offset = 0;
-  code->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &problem, &offset, nullptr);
+  code->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated->data()), translated->size(),
+                             PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | options, &problem,
+                             &offset, nullptr);
   if (code->code == nullptr) {
     return error(StatusCode::malformed, "pre-tokenizer pattern \"{}\": at byte {}: {}", pattern,
                  offset, describe(problem));
@@ -133,9 +162,12 @@ Status SplitPattern::find_all(std::string_view text, std::vector<TextRange>& mat
   const std::unique_ptr<pcre2_match_context, FreeMatchContext> context(
       pcre2_match_context_create(nullptr));
   if (!data || !context) return error(StatusCode::out_of_memory, "pre-tokenizer: out of memory");
-  // A pattern that is linear in its match stays far below.
+  // PCRE2's own limit is for each match and misses what it scans without backtracking.
   const std::size_t limit = std::min<std::size_t>(1'000'000 + 64 * text.size(), 0xFFFFFFFF);
   pcre2_set_match_limit(context.get(), static_cast<std::uint32_t>(limit));
+  const std::size_t budget = kStepsOfText + kStepsPerByte * text.size();
+  Meter meter{budget};
+  pcre2_set_callout(context.get(), Meter::count, &meter);
   pcre2_set_heap_limit(context.get(), 256 * 1024);  // KiB
   const auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   std::size_t at = 0;
@@ -147,6 +179,11 @@ Status SplitPattern::find_all(std::string_view text, std::vector<TextRange>& mat
                           data.get(), context.get());
     }
     if (found == PCRE2_ERROR_NOMATCH) break;
+    if (found == PCRE2_ERROR_CALLOUT) {
+      return error(StatusCode::resource_exhausted,
+                   "pre-tokenizer pattern \"{}\": at byte {} of {} it has taken more than {} steps",
+                   code_->pattern, at, text.size(), budget);
+    }
     if (found < 0) {
       return error(StatusCode::resource_exhausted,
                    "pre-tokenizer pattern \"{}\": at byte {} of {}: {}", code_->pattern, at,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,7 +21,11 @@ struct TextRange {
 // with Unicode properties. Immutable: safe from any thread.
 class SplitPattern {
  public:
+  // A pattern known to take time linear in the text.
   static Result<SplitPattern> compile(std::string_view pattern);
+  // Any other: its steps are counted (which makes it several times slower), and it fails when it
+  // takes more of them than so many for each byte of the text.
+  static Result<SplitPattern> compile_metered(std::string_view pattern);
   // A pattern that matches `text` itself.
   static Result<SplitPattern> literal(std::string_view text);
   SplitPattern(SplitPattern&&) noexcept;
@@ -28,12 +33,13 @@ class SplitPattern {
   ~SplitPattern();
 
   // Appends the matches in `text` (well-formed UTF-8), left to right, without overlap; look-around
-  // sees nothing outside of it. Bounded work: resource_exhausted when the pattern backtracks more.
+  // sees nothing outside of it. resource_exhausted when the pattern takes more steps than it may.
   Status find_all(std::string_view text, std::vector<TextRange>& matches) const;
 
  private:
   struct Code;
   explicit SplitPattern(std::unique_ptr<Code> code);
+  static Result<SplitPattern> compile(std::string_view pattern, std::uint32_t options);
   std::unique_ptr<Code> code_;
 };
 

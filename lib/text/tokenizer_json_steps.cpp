@@ -46,7 +46,10 @@ Result<SplitPattern> read_pattern(const Json& step, const std::string& where) {
     const Json* text = pattern->find("String");
     if (text != nullptr && text->string() != nullptr) return SplitPattern::literal(*text->string());
     text = pattern->find("Regex");
-    if (text != nullptr && text->string() != nullptr) return SplitPattern::compile(*text->string());
+    if (text != nullptr && text->string() != nullptr) {
+      return is_known_pattern(*text->string()) ? SplitPattern::compile(*text->string())
+                                               : SplitPattern::compile_metered(*text->string());
+    }
   }
   return error(StatusCode::malformed, "{}: a pattern that is neither String nor Regex", where);
 }

@@ -3,16 +3,6 @@
 #include "engine/runs.h"
 
 namespace quire::testing {
-namespace {
-
-Engine tiny() {
-  EngineOptions options;
-  options.threads = 1;
-  return open_engine(data_path("tiny/llama/model.gguf"), options);
-}
-
-}  // namespace
-
 TEST_CASE("answers through an engine thread are those of the engine", "[thread]") {
   Engine engine = tiny();
   std::vector<Outcome> expected;

@@ -9,12 +9,6 @@
 namespace quire::testing {
 namespace {
 
-Engine tiny() {
-  EngineOptions options;
-  options.threads = 1;
-  return open_engine(data_path("tiny/llama/model.gguf"), options);
-}
-
 void check_refused(Engine& engine, Request request, const char* part, StatusCode code) {
   auto id = engine.submit(std::move(request));
   INFO("wanted a refusal that says: " << part);

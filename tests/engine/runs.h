@@ -9,6 +9,18 @@
 
 namespace quire::testing {
 
+inline EngineOptions small() {
+  EngineOptions options;
+  options.threads = 1;
+  options.scheduling.max_running = 8;
+  options.scheduling.max_step_tokens = 64;
+  return options;
+}
+
+inline Engine tiny(const EngineOptions& options = small()) {
+  return open_engine(data_path("tiny/llama/model.gguf"), options);
+}
+
 // What one answer must be bit for bit, however it was computed.
 struct Outcome {
   std::string text;

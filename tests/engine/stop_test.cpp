@@ -4,12 +4,6 @@
 namespace quire::testing {
 namespace {
 
-Engine tiny() {
-  EngineOptions options;
-  options.threads = 1;
-  return open_engine(data_path("tiny/llama/model.gguf"), options);
-}
-
 Request greedy(int max_tokens) {
   Request request;
   request.tokens = long_prompt("llama");

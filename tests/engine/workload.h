@@ -14,16 +14,12 @@ namespace quire::testing {
 class Workload {
  public:
   static EngineOptions options() {
-    EngineOptions options;
-    options.threads = 1;
+    EngineOptions options = small();
     options.context = 256;
-    options.scheduling.max_running = 8;
     options.scheduling.max_step_tokens = 48;
     return options;
   }
-  static Engine open(const EngineOptions& with = options()) {
-    return open_engine(data_path("tiny/llama/model.gguf"), with);
-  }
+  static Engine open(const EngineOptions& with = options()) { return tiny(with); }
 
   Workload() {
     Request text = sampled({}, 1, 12);
