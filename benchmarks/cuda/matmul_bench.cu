@@ -1,7 +1,7 @@
 // Matrix products on a GPU: the share of the read bandwidth of a whole model's products with few
 // tokens, and the rate of products with many, each beside the card's own in the same run.
 //   matmul_bench [--tokens 1,8,64] [--types bf16,q8_0,q4_k,q6_k] [--many 512,2048]
-//   [--deterministic]
+//   [--deterministic] [--own]
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "matmul/library_products.h"
 #include "matmul/product.h"
 #include "tensor/blocks.h"
 
@@ -149,8 +150,9 @@ struct Buffers {
   float *residual, *logits, *qkv;
   std::byte* workspace;
   std::size_t workspace_bytes;
+  cuda::LibraryProducts* library;
 
-  explicit Buffers(int rows) {
+  Buffers(int rows, cuda::LibraryProducts* products) : library(products) {
     const auto n = static_cast<std::size_t>(rows);
     std::vector<std::uint16_t> random_input(n * kInner);
     std::mt19937_64 random(2);
@@ -186,6 +188,7 @@ struct Buffers {
     call.input = input;
     call.workspace = workspace;
     call.workspace_bytes = workspace_bytes;
+    call.library = library;
     return call;
   }
 };
@@ -294,8 +297,8 @@ std::vector<std::string> words(const char* list) {
 }
 
 void few_tokens(const cuda::Launch& launch, const Model& model, const char* name, int tokens,
-                double bandwidth, Timer& timer) {
-  const Buffers buffers(tokens);
+                double bandwidth, cuda::LibraryProducts* library, Timer& timer) {
+  const Buffers buffers(tokens, library);
   const auto timed = [&](auto&& work) {
     const cudaGraphExec_t graph = captured(launch.stream, work);
     const float time =
@@ -330,8 +333,8 @@ void few_tokens(const cuda::Launch& launch, const Model& model, const char* name
 }
 
 void many_tokens(const cuda::Launch& launch, const Model& model, const char* name, int tokens,
-                 Timer& timer) {
-  const Buffers buffers(tokens);
+                 cuda::LibraryProducts* library, Timer& timer) {
+  const Buffers buffers(tokens, library);
   std::printf("%-5s %5d tokens:", name, tokens);
   const double weights[] = {
       static_cast<double>((kHidden + 2 * kKeys) * kHidden), static_cast<double>(kHidden * kHidden),
@@ -356,7 +359,7 @@ void many_tokens(const cuda::Launch& launch, const Model& model, const char* nam
 struct Options {
   std::vector<int> tokens = {1, 2, 4, 8, 16, 32, 64}, many = {512, 2048};
   std::vector<std::string> types = {"bf16", "q8_0", "q4_k", "q6_k"};
-  bool deterministic = false;
+  bool deterministic = false, library = true;
 };
 
 Options options_of(int argc, char** argv) {
@@ -373,6 +376,10 @@ Options options_of(int argc, char** argv) {
     const char* value = i + 1 < argc ? argv[i + 1] : "";
     if (flag == "--deterministic") {
       options.deterministic = true;
+      continue;
+    }
+    if (flag == "--own") {
+      options.library = false;
       continue;
     }
     if (flag == "--tokens") options.tokens = numbers(value);
@@ -393,6 +400,9 @@ int main(int argc, char** argv) {
         "device");
   check(cudaStreamCreate(&launch.stream), "stream");
   Timer timer(launch.stream);
+  const std::unique_ptr<cuda::LibraryProducts> library =
+      options.library ? cuda::LibraryProducts::open() : nullptr;
+  std::printf("library products: %s\n", library ? "yes" : "no");
 
   const std::size_t count = (std::size_t{4} << 30) / 16;
   auto* memory = device_memory<uint4>(count);
@@ -411,9 +421,10 @@ int main(int argc, char** argv) {
                                         : DType::bf16;
     const Model model(launch, type);
     for (const int tokens : options.tokens) {
-      few_tokens(launch, model, name.c_str(), tokens, bandwidth, timer);
+      few_tokens(launch, model, name.c_str(), tokens, bandwidth, library.get(), timer);
     }
-    for (const int tokens : options.many) many_tokens(launch, model, name.c_str(), tokens, timer);
+    for (const int tokens : options.many)
+      many_tokens(launch, model, name.c_str(), tokens, library.get(), timer);
   }
   return 0;
 }

@@ -48,6 +48,7 @@ CudaDevice::~CudaDevice() {
   const CurrentDevice current(ordinal_);
   if (stream_) cudaStreamSynchronize(stream_.get());
   scratch_.reset();
+  library_.reset();
   uploader_.reset();
   stream_.reset();
 }
@@ -134,6 +135,7 @@ Status CudaDevice::reserve(const WorkLimits& limits) {
   // The weights are there by now.
   if (Status status = wait(); !status.ok()) return status;
   uploader_.reset();
+  if (!launch_.deterministic) library_ = LibraryProducts::open();
   auto scratch = CudaScratch::create(ordinal_, limits, launch_.multiprocessors, stream_.get());
   if (!scratch) return scratch.status();
   scratch_ = std::move(*scratch);

@@ -9,6 +9,7 @@
 #include "base/scratch.h"
 #include "base/uploader.h"
 #include "device/device.h"
+#include "matmul/library_products.h"
 
 namespace quire::cuda {
 
@@ -41,6 +42,8 @@ class CudaDevice final : public Device {
   const Launch& launch() const { return launch_; }
   // Null before `reserve`.
   CudaScratch* scratch() { return scratch_ ? &*scratch_ : nullptr; }
+  // For products of many rows; null: there is none, or `deterministic` forbids it.
+  LibraryProducts* library() { return library_.get(); }
   // Waits for everything queued so far; its errors are those of any operation since the last wait.
   Status wait();
 
@@ -52,6 +55,7 @@ class CudaDevice final : public Device {
   Stream stream_;
   Launch launch_;
   std::unique_ptr<Uploader> uploader_;  // while the model is loaded
+  std::unique_ptr<LibraryProducts> library_;
   std::optional<CudaScratch> scratch_;
 };
 

@@ -31,26 +31,51 @@ __device__ __forceinline__ float gate_value(Epilogue epilogue, float x) {
   return 0.5f * x * (1.0f + tanhf(inner));
 }
 
-// Stores row `r` (0 ... 31) of a unit for a token.
-__device__ __forceinline__ void store_sum(const ProductArgs& args, const UnitPlace& place, int r,
-                                          int token, float y) {
-  const ProductPart& part = args.parts[place.part];
-  const int row = place.row + r;
-  if (row < part.begin || row >= part.end) return;
-  if (part.bias != nullptr) y += part.bias[row];
-  const std::int64_t at = token * args.out_stride + part.out_column + (row - part.begin);
-  switch (args.epilogue) {
-    case Epilogue::store_float:
-      args.out_float[at] = y;
-      break;
-    case Epilogue::store_bfloat16:
-      args.out_bfloat16[at] = __float2bfloat16_rn(y);
-      break;
-    default:
-      args.out_float[at] += args.residual_scale * y;
-      break;
+// The outputs of one unit: row `r` (0 ... 31) for a token.
+class Outputs {
+ public:
+  __device__ __forceinline__ Outputs(const ProductArgs& args, const UnitPlace& place)
+      : args_(args), part_(args.parts[place.part]), first_(place.row) {}
+
+  // What add_residual adds to.
+  __device__ __forceinline__ float read(int r, int token) const {
+    return inside(r) ? args_.out_float[at(r, token)] : 0.0f;
   }
-}
+  __device__ __forceinline__ void write_sum(int r, int token, float old, float y) const {
+    if (inside(r)) args_.out_float[at(r, token)] = old + args_.residual_scale * with_bias(r, y);
+  }
+  // For store_float and store_bfloat16.
+  __device__ __forceinline__ void write(int r, int token, float y) const {
+    if (!inside(r)) return;
+    if (args_.epilogue == Epilogue::store_float) {
+      args_.out_float[at(r, token)] = with_bias(r, y);
+    } else {
+      args_.out_bfloat16[at(r, token)] = __float2bfloat16_rn(with_bias(r, y));
+    }
+  }
+  __device__ __forceinline__ void store(int r, int token, float y) const {
+    if (args_.epilogue == Epilogue::add_residual) {
+      write_sum(r, token, read(r, token), y);
+    } else {
+      write(r, token, y);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ bool inside(int r) const {
+    return first_ + r >= part_.begin && first_ + r < part_.end;
+  }
+  __device__ __forceinline__ float with_bias(int r, float y) const {
+    return part_.bias == nullptr ? y : y + part_.bias[first_ + r];
+  }
+  __device__ __forceinline__ std::int64_t at(int r, int token) const {
+    return token * args_.out_stride + part_.out_column + (first_ + r - part_.begin);
+  }
+
+  const ProductArgs& args_;
+  const ProductPart& part_;
+  int first_;
+};
 
 // Stores row `r` (0 ... 15) of a gated unit for a token.
 __device__ __forceinline__ void store_gated(const ProductArgs& args, const UnitPlace& place, int r,

@@ -5,83 +5,104 @@
 #include "matmul/product_args.h"
 #include "matmul/weight_format.cuh"
 
-// Products with up to 16 tokens: bound by reading the weights. A thread block keeps its slice of
+// Products with up to 8 tokens: bound by reading the weights. A thread block keeps its slice of
 // the input in shared memory; each warp streams one chunk of the columns of one unit of 32 rows
 // after the other through a ring of its own; the warps of a group hold the chunks of one unit and
 // add them up in shared memory.
 namespace quire::cuda {
 
-// Copies the blocks of one stage (n of them, of both panels of a unit) to shared memory; called by
-// a whole warp.
+// Copies one block of one panel to shared memory; called by a whole warp.
 template <WeightKind kKind>
-__device__ __forceinline__ void copy_blocks(std::uint32_t stage, const std::byte* panel, int block,
-                                            int n, std::size_t row_bytes, int lane) {
+__device__ __forceinline__ void copy_block(std::uint32_t to, const std::byte* panel, int block,
+                                           std::size_t row_bytes, int lane) {
   if constexpr (kKind == WeightKind::bfloat) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = lane / 8 + 4 * i, piece = lane % 8;
-      copy_async(stage + row * 128 + ((piece ^ (row % 8)) * 16),
+      copy_async(to + row * 128 + ((piece ^ (row % 8)) * 16),
                  panel + row * row_bytes + (block * 128 + piece * 16));
     }
   } else {
-    const int bytes = n * record_bytes(kKind);
-    const std::byte* from = panel + static_cast<std::size_t>(block) * record_bytes(kKind);
+    constexpr int kBytes = record_bytes(kKind);
+    const std::byte* from = panel + static_cast<std::size_t>(block) * kBytes + lane * 16;
 #pragma unroll
-    for (int i = 0; i < (stage_records(kKind) * record_bytes(kKind) + 511) / 512; ++i) {
-      const int at = lane * 16 + i * 512;
-      if (at < bytes) copy_async(stage + at, from + at);
+    for (int i = 0; i < (kBytes + 511) / 512; ++i) {
+      if (kBytes % 512 == 0 || lane * 16 + i * 512 < kBytes) {
+        copy_async(to + lane * 16 + i * 512, from + i * 512);
+      }
     }
   }
 }
 
-// The stages of one warp's chunk of every unit of its group, in order.
+// The blocks of one warp's chunk of every unit of its group, in order. Records come as bulk copies
+// that one lane starts, where the processor has them.
 template <WeightKind kKind>
 class WeightRing {
  public:
-  static constexpr int kStages = few_stages(kKind);
-  static constexpr int kRecords = stage_records(kKind);
-  static constexpr int kPanelBytes = kRecords * panel_block_bytes(kKind);
+  static constexpr int kPanelBytes = panel_block_bytes(kKind);
+  static constexpr bool kBulk = kBulkCopies && kKind != WeightKind::bfloat;
 
-  __device__ __forceinline__ WeightRing(const ProductArgs& args, std::byte* memory, int first_unit,
-                                        int unit_step, int begin, int end, int lane)
+  __device__ __forceinline__ WeightRing(const ProductArgs& args, std::byte* memory,
+                                        std::byte* barriers, int first_unit, int unit_step,
+                                        int begin, int end, int lane)
       : args_(args),
         memory_(memory),
-        unit_(first_unit),
+        barriers_(shared_address(barriers)),
+        unit_(begin < end ? first_unit : args.units),
         unit_step_(unit_step),
         begin_(begin),
         end_(end),
         lane_(lane),
         block_(begin) {
-    if (begin_ >= end_) unit_ = args.units;  // nothing to read
+    if (lane == 0) {
+      for (int i = 0; i < args.stages; ++i) init_barrier(barriers_ + 8 * i, kBulk ? 1 : 32);
+      fence_barriers();
+    }
+    __syncwarp();
     aim();
   }
 
-  // Starts the next stage's copies; a group of copies even if there is none.
-  __device__ __forceinline__ void issue() {
-    if (unit_ < args_.units) {
-      const int n = min(kRecords, end_ - block_);
-      const std::uint32_t stage = shared_address(memory_) + slot_ * 2 * kPanelBytes;
+  // Starts the next block's copies into a free slot.
+  __device__ __forceinline__ void issue(int slot) {
+    if (unit_ >= args_.units) return;
+    const std::uint32_t stage = shared_address(memory_) + slot * 2 * kPanelBytes;
+    const std::uint32_t barrier = barriers_ + 8 * slot;
+    if constexpr (kBulk) {
+      if (lane_ == 0) {
+        const std::size_t at = static_cast<std::size_t>(block_) * kPanelBytes;
+        expect_bytes(barrier, 2 * kPanelBytes);
+        copy_bulk(stage, panels_[0] + at, kPanelBytes, barrier);
+        copy_bulk(stage + kPanelBytes, panels_[1] + at, kPanelBytes, barrier);
+      }
+    } else {
       const std::size_t row_bytes = static_cast<std::size_t>(args_.blocks) * kBlockColumns * 2;
-#pragma unroll
-      for (int p = 0; p < 2; ++p) {
-        copy_blocks<kKind>(stage + p * kPanelBytes, panels_[p], block_, n, row_bytes, lane_);
-      }
-      block_ += kRecords;
-      if (block_ >= end_) {
-        block_ = begin_;
-        unit_ += unit_step_;
-        aim();
-      }
+      copy_block<kKind>(stage, panels_[0], block_, row_bytes, lane_);
+      copy_block<kKind>(stage + kPanelBytes, panels_[1], block_, row_bytes, lane_);
+      arrive_after_copies(barrier);
     }
-    commit_copies();
-    slot_ = slot_ + 1 == kStages ? 0 : slot_ + 1;
+    if (++block_ == end_) {
+      block_ = begin_;
+      unit_ += unit_step_;
+      aim();
+    }
+  }
+  __device__ __forceinline__ void fill() {
+#pragma unroll 1
+    for (int i = 0; i < args_.stages; ++i) issue(i);
   }
 
-  // The oldest stage, once it has arrived; valid until the next issue().
+  // The oldest block, once it has arrived; valid until next().
   __device__ __forceinline__ const std::byte* wait() {
-    wait_for_copies<kStages - 1>();
-    __syncwarp();
+    wait_barrier(barriers_ + 8 * slot_, parity_);
     return memory_ + slot_ * 2 * kPanelBytes;
+  }
+  __device__ __forceinline__ void next() {
+    __syncwarp();
+    issue(slot_);
+    if (++slot_ == args_.stages) {
+      slot_ = 0;
+      parity_ ^= 1;
+    }
   }
 
  private:
@@ -94,8 +115,10 @@ class WeightRing {
 
   const ProductArgs& args_;
   std::byte* memory_;
+  std::uint32_t barriers_;
   int unit_, unit_step_, begin_, end_, lane_, block_;
   int slot_ = 0;
+  std::uint32_t parity_ = 0;
   const std::byte* panels_[2] = {};
 };
 
@@ -109,68 +132,49 @@ __device__ __forceinline__ void stage_input(const ProductArgs& args, int first, 
     const int token = i / pieces, column = first + i % pieces * 8;
     const __nv_bfloat16* from =
         args.input + static_cast<std::int64_t>(token) * args.columns + column;
-    uint4 value = make_uint4(0, 0, 0, 0);
+    std::byte* piece = to + token * stride + (i % pieces) * 16;
     if (aligned) {
-      if (column < args.columns) value = *reinterpret_cast<const uint4*>(from);
-    } else {
-      std::uint32_t words[4] = {};
-      for (int e = 0; e < 8 && column + e < args.columns; ++e) {
-        words[e / 2] |= static_cast<std::uint32_t>(__bfloat16_as_ushort(from[e])) << (16 * (e % 2));
-      }
-      value = make_uint4(words[0], words[1], words[2], words[3]);
+      const bool valid = column < args.columns;
+      copy_async_or_zero(shared_address(piece), valid ? from : args.input, valid);
+      continue;
     }
-    *reinterpret_cast<uint4*>(to + token * stride + (i % pieces) * 16) = value;
+    std::uint32_t words[4] = {};
+    for (int e = 0; e < 8 && column + e < args.columns; ++e) {
+      words[e / 2] |= static_cast<std::uint32_t>(__bfloat16_as_ushort(from[e])) << (16 * (e % 2));
+    }
+    *reinterpret_cast<uint4*>(piece) = make_uint4(words[0], words[1], words[2], words[3]);
   }
 }
 
 // Adds one tile of 16 columns of both panels.
-template <WeightKind kKind, int kTokenTiles, int tile>
-__device__ __forceinline__ void add_tile(float (&sums)[2][kTokenTiles][4],
-                                         const LaneWeights<kKind> (&weights)[2],
-                                         const std::uint32_t (&input)[kTokenTiles][2]) {
-  constexpr int kParts = LaneWeights<kKind>::kParts;
+template <WeightKind kKind, int tile>
+__device__ __forceinline__ void add_tile(float (&sums)[2][1][4],
+                                         const LaneWeights<kKind> (&weights)[2], std::uint32_t b0,
+                                         std::uint32_t b1) {
 #pragma unroll
   for (int p = 0; p < 2; ++p) {
-    std::uint32_t a[kParts][4];
+    std::uint32_t a[LaneWeights<kKind>::kParts][4];
     weights[p].template fragment<tile>(a);
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-#pragma unroll
-      for (int n = 0; n < kTokenTiles; ++n) {
-        multiply_add(sums[p][n], a[part], input[n][0], input[n][1]);
-      }
+    for (int part = 0; part < LaneWeights<kKind>::kParts; ++part) {
+      multiply_add(sums[p][0], a[part], b0, b1);
     }
   }
 }
 
-// Adds one block of 64 columns; `input` is the lane's address of the block's first column.
-template <WeightKind kKind, int kTokenTiles>
-__device__ __forceinline__ void add_block(float (&sums)[2][kTokenTiles][4],
+// Adds one block of 64 columns; `input` is the lane's address of the block's first column. A load
+// is 8 tokens x 32 columns.
+template <WeightKind kKind>
+__device__ __forceinline__ void add_block(float (&sums)[2][1][4],
                                           const LaneWeights<kKind> (&weights)[2],
                                           std::uint32_t input) {
-  if constexpr (kTokenTiles == 1) {  // a load is 8 tokens x 32 columns
-    std::uint32_t b[2][4];
-    load_matrices(b[0], input);
-    load_matrices(b[1], input + 64);
-    const std::uint32_t tiles[4][1][2] = {
-        {{b[0][0], b[0][1]}}, {{b[0][2], b[0][3]}}, {{b[1][0], b[1][1]}}, {{b[1][2], b[1][3]}}};
-    add_tile<kKind, 1, 0>(sums, weights, tiles[0]);
-    add_tile<kKind, 1, 1>(sums, weights, tiles[1]);
-    add_tile<kKind, 1, 2>(sums, weights, tiles[2]);
-    add_tile<kKind, 1, 3>(sums, weights, tiles[3]);
-  } else {  // 16 tokens x 16 columns
-    std::uint32_t b[4][4];
-#pragma unroll
-    for (int t = 0; t < 4; ++t) load_matrices(b[t], input + 32 * t);
-    const std::uint32_t tiles[4][2][2] = {{{b[0][0], b[0][1]}, {b[0][2], b[0][3]}},
-                                          {{b[1][0], b[1][1]}, {b[1][2], b[1][3]}},
-                                          {{b[2][0], b[2][1]}, {b[2][2], b[2][3]}},
-                                          {{b[3][0], b[3][1]}, {b[3][2], b[3][3]}}};
-    add_tile<kKind, 2, 0>(sums, weights, tiles[0]);
-    add_tile<kKind, 2, 1>(sums, weights, tiles[1]);
-    add_tile<kKind, 2, 2>(sums, weights, tiles[2]);
-    add_tile<kKind, 2, 3>(sums, weights, tiles[3]);
-  }
+  std::uint32_t b[2][4];
+  load_matrices(b[0], input);
+  load_matrices(b[1], input + 64);
+  add_tile<kKind, 0>(sums, weights, b[0][0], b[0][1]);
+  add_tile<kKind, 1>(sums, weights, b[0][2], b[0][3]);
+  add_tile<kKind, 2>(sums, weights, b[1][0], b[1][1]);
+  add_tile<kKind, 3>(sums, weights, b[1][2], b[1][3]);
 }
 
 // Writes a warp's sums as [token][stride] floats, 32 rows each.
@@ -217,9 +221,10 @@ __device__ __forceinline__ void add_and_store(const ProductArgs& args, int unit,
     }
     return;
   }
+  const Outputs outputs(args, place);
   for (int i = group.thread; i < args.tokens * kUnitRows; i += group.threads) {
     const int token = i / kUnitRows, r = i % kUnitRows;
-    store_sum(args, place, r, token, total(token, r));
+    outputs.store(r, token, total(token, r));
   }
 }
 
@@ -238,11 +243,10 @@ __device__ __forceinline__ bool last_of_unit(const ProductArgs& args, int unit,
   return last;
 }
 
-template <WeightKind kKind, int kTokenTiles>
-__global__ void __launch_bounds__(few_threads(kTokenTiles), 1)
+template <WeightKind kKind>
+__global__ void __launch_bounds__(kFewThreads, 1)
     few_tokens(const __grid_constant__ ProductArgs args) {
-  extern __shared__ __align__(128) std::byte memory[];
-  constexpr int kRecords = stage_records(kKind);
+  extern __shared__ __align__(1024) std::byte memory[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int group_warps = args.slice_chunks;
   const int slice = blockIdx.x % args.slices, peers = gridDim.x / args.slices;
@@ -254,49 +258,42 @@ __global__ void __launch_bounds__(few_threads(kTokenTiles), 1)
   const std::size_t input_stride = few_input_stride(slice_blocks);
   const int sum_floats = args.tokens * kSumStride;
 
-  // Shared memory: rings, input, sums, a word for each group.
-  std::byte* input = memory + blockDim.x / 32 * few_ring_bytes(kKind);
+  // Shared memory: rings, input, sums, barriers, a word for each group.
+  const int ring_bytes = args.stages * unit_block_bytes(kKind);
+  std::byte* input = memory + blockDim.x / 32 * ring_bytes;
   float* sums_memory = reinterpret_cast<float*>(input + args.tokens * input_stride);
   float* group_sums = sums_memory + group * group_warps * sum_floats;
-  auto* word = reinterpret_cast<std::uint32_t*>(sums_memory + blockDim.x / 32 * sum_floats) + group;
+  std::byte* barriers = reinterpret_cast<std::byte*>(sums_memory + blockDim.x / 32 * sum_floats);
+  auto* word =
+      reinterpret_cast<std::uint32_t*>(barriers + blockDim.x / 32 * args.stages * 8) + group;
 
   const int first_unit = blockIdx.x / args.slices + group * peers, unit_step = peers * args.groups;
-  WeightRing<kKind> ring(args, memory + warp * few_ring_bytes(kKind), first_unit, unit_step, begin,
-                         end, lane);
-#pragma unroll 1
-  for (int i = 0; i < WeightRing<kKind>::kStages; ++i) ring.issue();
+  WeightRing<kKind> ring(args, memory + warp * ring_bytes, barriers + warp * args.stages * 8,
+                         first_unit, unit_step, begin, end, lane);
+  ring.fill();
   let_next_start();
   wait_for_inputs();
   stage_input(args, slice_begin * kBlockColumns, slice_blocks * kBlockColumns, input, input_stride);
+  commit_copies();
+  wait_for_copies<0>();
   __syncthreads();
 
-  const int matrix = lane / 8;
-  const int token = min(kTokenTiles == 1 ? lane % 8 : matrix / 2 * 8 + lane % 8, args.tokens - 1);
-  const int piece = kTokenTiles == 1 ? matrix : matrix % 2;
-  const std::uint32_t lane_input = shared_address(input) + token * input_stride + piece * 16;
+  const int token = min(lane % 8, args.tokens - 1);
+  const std::uint32_t lane_input = shared_address(input) + token * input_stride + lane / 8 * 16;
   const CodeTable table = {{args.table[0], args.table[1], args.table[2], args.table[3]}};
   const UnitGroup unit_group{static_cast<int>(threadIdx.x) - group * group_warps * 32,
                              group_warps * 32, group + 1};
 
   for (int unit = first_unit; unit < args.units; unit += unit_step) {
-    float sums[2][kTokenTiles][4] = {};
+    float sums[2][1][4] = {};
 #pragma unroll 1
-    for (int block = begin; block < end; block += kRecords) {
+    for (int block = begin; block < end; ++block) {
       const std::byte* stage = ring.wait();
-#pragma unroll
-      for (int r = 0; r < kRecords; ++r) {
-        if (block + r < end) {
-          LaneWeights<kKind> weights[2];
-#pragma unroll
-          for (int p = 0; p < 2; ++p) {
-            weights[p].load(stage + (p * kRecords + r) * panel_block_bytes(kKind), lane, table);
-          }
-          add_block<kKind, kTokenTiles>(sums, weights,
-                                        lane_input + (block + r - slice_begin) * 128);
-        }
-      }
-      __syncwarp();
-      ring.issue();
+      LaneWeights<kKind> weights[2];
+      weights[0].load(stage, lane, table);
+      weights[1].load(stage + panel_block_bytes(kKind), lane, table);
+      add_block<kKind>(sums, weights, lane_input + (block - slice_begin) * 128);
+      ring.next();
     }
     float* partials = args.partials;
     const int count = args.partial_chunks ? args.chunks : args.slices;
@@ -329,7 +326,6 @@ __global__ void __launch_bounds__(few_threads(kTokenTiles), 1)
     }
     unit_group.sync();
   }
-  wait_for_copies<0>();
 }
 
 }  // namespace quire::cuda

@@ -6,7 +6,7 @@
 // tile of 8 kTokenTiles tokens, with blocks of 64 columns of both in a ring in shared memory.
 namespace quire::cuda {
 
-template <WeightKind kKind, int kTokenTiles>
+template <int kTokenTiles>
 struct TileSums {
   float values[2][kTokenTiles][4] = {};
 
@@ -23,42 +23,109 @@ struct TileSums {
   __device__ __forceinline__ void clear() {
     *this = TileSums();
   }
-
-  // As partial sums: 32 lanes side by side for each register.
-  static constexpr int kPartialFloats = 2 * kTokenTiles * 4 * 32;
-  __device__ __forceinline__ void write(float* to, int lane) const {
-#pragma unroll
-    for (int i = 0; i < 2 * kTokenTiles * 4; ++i) {
-      to[i * 32 + lane] = values[i / (kTokenTiles * 4)][i / 4 % kTokenTiles][i % 4];
-    }
-  }
-  __device__ __forceinline__ void add(const float* from, int lane) {
-#pragma unroll
-    for (int i = 0; i < 2 * kTokenTiles * 4; ++i) {
-      values[i / (kTokenTiles * 4)][i / 4 % kTokenTiles][i % 4] += __ldcg(from + i * 32 + lane);
-    }
-  }
-
-  // Stores the unit for tokens [first, args.tokens).
-  __device__ __forceinline__ void store(const ProductArgs& args, int unit, int first,
-                                        int lane) const {
-    const UnitPlace place(args, unit);
-#pragma unroll
-    for (int n = 0; n < kTokenTiles; ++n) {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int token = first + n * 8 + lane % 4 * 2 + c % 2, r = lane / 4 + c / 2 * 8;
-        if (token >= args.tokens) continue;
-        if (args.gated) {
-          store_gated(args, place, r, token, values[0][n][c], values[1][n][c]);
-        } else {
-          store_sum(args, place, r, token, values[0][n][c]);
-          store_sum(args, place, r + kPanelRows, token, values[1][n][c]);
-        }
-      }
-    }
-  }
 };
+
+// Stores tokens [first, end) of a unit; sum(token, row) gives their sums. Rolled up: unrolled over
+// the registers of a tile this would be most of a kernel's code, and its time.
+template <class Sum>
+__device__ __forceinline__ void store_unit(const ProductArgs& args, int unit, int first, int end,
+                                           int lane, Sum&& sum) {
+  const UnitPlace place(args, unit);
+  if (args.gated) {
+#pragma unroll 1
+    for (int token = first + lane / kPanelRows; token < end; token += 2) {
+      const int r = lane % kPanelRows;
+      store_gated(args, place, r, token, sum(token, r), sum(token, r + kPanelRows));
+    }
+    return;
+  }
+  const Outputs outputs(args, place);
+  if (args.epilogue != Epilogue::add_residual) {
+#pragma unroll 1
+    for (int token = first; token < end; ++token) outputs.write(lane, token, sum(token, lane));
+    return;
+  }
+  constexpr int kTogether = 8;  // reads under way before the first write
+#pragma unroll 1
+  for (int token = first; token < end; token += kTogether) {
+    float old[kTogether];
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      old[i] = token + i < end ? outputs.read(lane, token + i) : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < kTogether; ++i) {
+      if (token + i < end) outputs.write_sum(lane, token + i, old[i], sum(token + i, lane));
+    }
+  }
+}
+
+// A thread block's place in the grid: slices of a tile side by side (they are a cluster), then the
+// tiles that share rows.
+struct TilePlace {
+  int token_tiles, slice, row_tile, token_tile, first_token, begin, end;
+
+  __device__ __forceinline__ TilePlace(const ProductArgs& args, int tile_tokens) {
+    token_tiles = (args.tokens + tile_tokens - 1) / tile_tokens;
+    slice = blockIdx.x % args.slices;
+    token_tile = blockIdx.x / args.slices % token_tiles;
+    row_tile = blockIdx.x / args.slices / token_tiles;
+    first_token = token_tile * tile_tokens;
+    const int slice_blocks = args.slice_chunks * args.chunk_blocks;
+    begin = min(slice * slice_blocks, args.blocks);
+    end = min(begin + slice_blocks, args.blocks);
+  }
+  __device__ __forceinline__ int index() const { return row_tile * token_tiles + token_tile; }
+};
+
+// Stores a warp's unit of a tile; called by the kTileWarps warps. With several slices, their
+// partial sums are in args.partials, [tile][partial][unit][token][32]: then the last thread block,
+// or of a cluster each thread block its share of the tokens, adds them.
+template <int kTokenTiles>
+__device__ __forceinline__ void store_tile(const ProductArgs& args, const TilePlace& place,
+                                           const TileSums<kTokenTiles>& sums, std::byte* memory) {
+  constexpr int kTokens = kTokenTiles * 8;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int unit = place.row_tile * kTileWarps + warp;
+  const int tokens = min(kTokens, args.tokens - place.first_token);
+  const UnitGroup all{static_cast<int>(threadIdx.x), kTileWarps * 32, 1};
+  if (args.slices == 1) {
+    all.sync();  // the stages are free
+    float* shared = reinterpret_cast<float*>(memory) + warp * kTokens * kSumStride;
+    spread_sums(sums.values, tokens, kSumStride, lane, shared);
+    __syncwarp();
+    if (unit >= args.units) return;
+    store_unit(
+        args, unit, place.first_token, place.first_token + tokens, lane,
+        [&](int token, int row) { return shared[(token - place.first_token) * kSumStride + row]; });
+    return;
+  }
+  const int count = args.partial_chunks ? args.chunks : args.slices;
+  constexpr std::size_t kPartial = static_cast<std::size_t>(kTileWarps) * kTokens * kUnitRows;
+  float* partials = args.partials + (static_cast<std::size_t>(place.index()) * count) * kPartial +
+                    warp * kTokens * kUnitRows;
+  if (!args.partial_chunks) {
+    spread_sums(sums.values, tokens, kUnitRows, lane, partials + place.slice * kPartial);
+  }
+  int first = 0, end = tokens;
+  if (args.clustered) {
+    sync_cluster();
+    const int share = (tokens + args.slices - 1) / args.slices;
+    first = min(place.slice * share, tokens);
+    end = min(first + share, tokens);
+  } else if (!last_of_unit(args, place.index(), all, reinterpret_cast<std::uint32_t*>(memory))) {
+    return;
+  }
+  if (unit >= args.units) return;
+  store_unit(args, unit, place.first_token + first, place.first_token + end, lane,
+             [&](int token, int row) {
+               const float* from = partials + (token - place.first_token) * kUnitRows + row;
+               float sum = 0;
+#pragma unroll 4
+               for (int i = 0; i < count; ++i) sum += __ldcg(from + i * kPartial);
+               return sum;
+             });
+}
 
 // Columns [64 block, 64 block + 64) of the tokens from `first` to shared memory, the 16-byte pieces
 // of row r at piece ^ (r % 8); zeros past the input. Called by all threads of the block.
@@ -66,7 +133,7 @@ template <int kTokenTiles>
 __device__ __forceinline__ void copy_input(const ProductArgs& args, int first, int block,
                                            std::uint32_t to) {
 #pragma unroll
-  for (int i = 0; i < kTokenTiles / 4; ++i) {
+  for (int i = 0; i < kTokenTiles / 4; ++i) {  // 32 rows each
     const int row = threadIdx.x / 8 + 32 * i, piece = threadIdx.x % 8;
     const int token = first + row, column = block * kBlockColumns + piece * 8;
     const bool valid = token < args.tokens && column < args.columns;
@@ -102,36 +169,31 @@ __device__ __forceinline__ void add_wide_tile(float (&sums)[2][kTokenTiles][4],
 template <WeightKind kKind, int kTokenTiles>
 __global__ void __launch_bounds__(kTileWarps * 32, 1)
     many_tokens(const __grid_constant__ ProductArgs args) {
-  extern __shared__ __align__(128) std::byte memory[];
+  extern __shared__ __align__(1024) std::byte memory[];
   constexpr int kStages = tile_stages(kKind), kPanel = panel_block_bytes(kKind);
   constexpr int kStageBytes = tile_stage_bytes(kKind, kTokenTiles);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  // Thread blocks that share rows run side by side.
-  const int token_tiles = (args.tokens + kTokenTiles * 8 - 1) / (kTokenTiles * 8);
-  const int token_tile = blockIdx.x % token_tiles, rest = blockIdx.x / token_tiles;
-  const int slice = rest % args.slices, row_tile = rest / args.slices;
-  const int unit = row_tile * kTileWarps + warp, first_token = token_tile * kTokenTiles * 8;
-  const int slice_blocks = args.slice_chunks * args.chunk_blocks;
-  const int begin = min(slice * slice_blocks, args.blocks);
-  const int end = min(begin + slice_blocks, args.blocks);
+  const TilePlace place(args, kTokenTiles * 8);
+  const int unit = place.row_tile * kTileWarps + warp;
+  const int begin = place.begin, end = place.end;
 
   const std::byte* panels[2] = {};
   if (unit < args.units) {
-    const UnitPlace place(args, unit);
-    panels[0] = place.panel(args, 0);
-    panels[1] = place.panel(args, 1);
+    const UnitPlace unit_place(args, unit);
+    panels[0] = unit_place.panel(args, 0);
+    panels[1] = unit_place.panel(args, 1);
   }
   const std::uint32_t shared = shared_address(memory);
   const std::size_t row_bytes = static_cast<std::size_t>(args.blocks) * kBlockColumns * 2;
   const auto copy_weights = [&](int block, int slot) {
     if (unit >= args.units || block >= end) return;
     const std::uint32_t to = shared + slot * kStageBytes + warp * 2 * kPanel;
-    copy_blocks<kKind>(to, panels[0], block, 1, row_bytes, lane);
-    copy_blocks<kKind>(to + kPanel, panels[1], block, 1, row_bytes, lane);
+    copy_block<kKind>(to, panels[0], block, row_bytes, lane);
+    copy_block<kKind>(to + kPanel, panels[1], block, row_bytes, lane);
   };
   const auto copy_tokens = [&](int block, int slot) {
     if (block >= end) return;
-    copy_input<kTokenTiles>(args, first_token, block,
+    copy_input<kTokenTiles>(args, place.first_token, block,
                             shared + slot * kStageBytes + kTileWarps * 2 * kPanel);
   };
   for (int i = 0; i < kStages - 1; ++i) copy_weights(begin + i, i);
@@ -146,13 +208,8 @@ __global__ void __launch_bounds__(kTileWarps * 32, 1)
   const std::uint32_t lane_input =
       shared + kTileWarps * 2 * kPanel + (matrix / 2 * 8 + lane % 8) * 128;
   const CodeTable table = {{args.table[0], args.table[1], args.table[2], args.table[3]}};
-  constexpr int kPartial = TileSums<kKind, kTokenTiles>::kPartialFloats;
-  const int count = args.partial_chunks ? args.chunks : args.slices;
-  const std::size_t tile_index = static_cast<std::size_t>(row_tile) * token_tiles + token_tile;
-  float* partials = args.partials + tile_index * count * kTileWarps * kPartial + warp * kPartial;
-
-  TileSums<kKind, kTokenTiles> chunk, total;
-  int slot = 0, left = args.chunk_blocks, chunk_index = slice * args.slice_chunks;
+  TileSums<kTokenTiles> chunk, total;
+  int slot = 0, left = args.chunk_blocks, chunk_index = place.slice * args.slice_chunks;
 #pragma unroll 1
   for (int block = begin; block < end; ++block) {
     wait_for_copies<kStages - 2>();
@@ -173,7 +230,10 @@ __global__ void __launch_bounds__(kTileWarps * 32, 1)
     slot = slot + 1 == kStages ? 0 : slot + 1;
     if (--left == 0 || block + 1 == end) {
       if (args.slices > 1 && args.partial_chunks) {
-        chunk.write(partials + static_cast<std::size_t>(chunk_index) * kTileWarps * kPartial, lane);
+        constexpr std::size_t kUnit = static_cast<std::size_t>(kTokenTiles) * 8 * kUnitRows;
+        const std::size_t at = static_cast<std::size_t>(place.index()) * args.chunks + chunk_index;
+        spread_sums(chunk.values, args.tokens - place.first_token, kUnitRows, lane,
+                    args.partials + (at * kTileWarps + warp) * kUnit);
       } else {
         total.add(chunk);
       }
@@ -183,22 +243,7 @@ __global__ void __launch_bounds__(kTileWarps * 32, 1)
     }
   }
   wait_for_copies<0>();
-  if (args.slices > 1) {
-    if (!args.partial_chunks) {
-      total.write(partials + static_cast<std::size_t>(slice) * kTileWarps * kPartial, lane);
-    }
-    __syncthreads();
-    const UnitGroup all{static_cast<int>(threadIdx.x), kTileWarps * 32, 1};
-    if (!last_of_unit(args, static_cast<int>(tile_index), all,
-                      reinterpret_cast<std::uint32_t*>(memory))) {
-      return;
-    }
-    total.clear();
-    for (int i = 0; i < count; ++i) {
-      total.add(partials + static_cast<std::size_t>(i) * kTileWarps * kPartial, lane);
-    }
-  }
-  if (unit < args.units) total.store(args, unit, first_token, lane);
+  store_tile(args, place, total, memory);
 }
 
 }  // namespace quire::cuda

@@ -6,45 +6,39 @@
 #include "base/error.h"
 #include "matmul/device_matrix.h"
 #include "matmul/gated.h"
+#include "matmul/kernel_table.h"
+#include "matmul/library_route.h"
 #include "matmul/product_args.h"
 #include "matmul/product_plan.h"
+#include "matmul/tensor_map.h"
 
 namespace quire::cuda {
 namespace {
 
 constexpr std::size_t kCounters = 16384;
 constexpr std::size_t kPartialBytes = std::size_t{48} << 20;
-constexpr int kGateRows = 64;  // of gate and up in memory, when they cannot share a launch
+constexpr int kGateRows = 64;  // of gate and up in memory, at least, when no launch does both
+constexpr int kManyRows = 64;  // from here on there is scratch memory for the library's products
+constexpr std::size_t kExpandBytes = std::size_t{64} << 20;
+constexpr std::size_t kGateBytes = std::size_t{128} << 20;
+
+// The parts of the workspace, in this order: counters, partial sums (also the library's workspace),
+// values of gate and up, expanded weights. The last may be missing.
+struct Workspace {
+  std::byte *partials, *gate, *expanded;
+  std::size_t gate_bytes, expanded_bytes;
+
+  explicit Workspace(const ProductCall& call) {
+    partials = call.workspace + kCounters * 4;
+    gate = partials + kPartialBytes;
+    const std::size_t rest = call.workspace_bytes - kCounters * 4 - kPartialBytes;
+    expanded_bytes = rest >= kExpandBytes + kGateBytes ? kExpandBytes : 0;
+    gate_bytes = rest - expanded_bytes;
+    expanded = gate + gate_bytes;
+  }
+};
 
 using Matrices = std::array<const DeviceMatrix*, 3>;
-
-ProductKernels kernels_of(WeightKind kind) {
-  switch (kind) {
-    case WeightKind::bfloat:
-      return product_kernels<WeightKind::bfloat>();
-    case WeightKind::float32:
-      return product_kernels<WeightKind::float32>();
-    case WeightKind::code8:
-      return product_kernels<WeightKind::code8>();
-    case WeightKind::code4:
-      return product_kernels<WeightKind::code4>();
-    case WeightKind::code4_offset:
-      return product_kernels<WeightKind::code4_offset>();
-    case WeightKind::code4_table:
-      return product_kernels<WeightKind::code4_table>();
-    case WeightKind::code5:
-      return product_kernels<WeightKind::code5>();
-    case WeightKind::code5_offset:
-      return product_kernels<WeightKind::code5_offset>();
-    case WeightKind::code6:
-      return product_kernels<WeightKind::code6>();
-    case WeightKind::code3:
-      return product_kernels<WeightKind::code3>();
-    case WeightKind::code2_offset:
-      return product_kernels<WeightKind::code2_offset>();
-  }
-  return {};
-}
 
 bool is_gated(Epilogue epilogue) {
   return epilogue == Epilogue::gated_silu || epilogue == Epilogue::gated_gelu_tanh;
@@ -106,7 +100,6 @@ void add_part(ProductArgs& args, const DeviceMatrix& matrix, const float* bias, 
 
 ProductArgs common_args(const Launch& launch, const ProductCall& call, const DeviceMatrix& matrix) {
   ProductArgs args;
-  const ChunkPlan chunks(matrix.columns());
   args.gated = is_gated(call.epilogue);
   args.panel_stride = matrix.panel_stride();
   const std::array<std::uint32_t, 4> table = matrix.table();
@@ -114,9 +107,7 @@ ProductArgs common_args(const Launch& launch, const ProductCall& call, const Dev
   args.input = call.input;
   args.tokens = call.rows;
   args.columns = static_cast<int>(matrix.columns());
-  args.blocks = chunks.blocks;
-  args.chunk_blocks = chunks.chunk_blocks;
-  args.chunks = chunks.chunks;
+  args.blocks = matrix.blocks();
   args.partial_chunks = launch.deterministic;
   args.counters = reinterpret_cast<std::uint32_t*>(call.workspace);
   args.partials = reinterpret_cast<float*>(call.workspace + kCounters * 4);
@@ -128,34 +119,46 @@ ProductArgs common_args(const Launch& launch, const ProductCall& call, const Dev
   return args;
 }
 
-// Starts after the kernel before it has let it; the kernels wait for their inputs themselves.
-Status start(const Launch& launch, const void* kernel, const ProductPlan& plan, ProductArgs args,
+// Starts after the kernel before it has let it; the kernels wait for their inputs themselves. `map`
+// may be null.
+Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args, CUtensorMap* map,
              bool early) {
   Status status =
-      status_of(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+      status_of(cudaFuncSetAttribute(plan.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      static_cast<int>(plan.shared_bytes)),
                 "shared memory of a product");
   if (!status) return status;
+  args.chunk_blocks = plan.chunk_blocks;
+  args.chunks = plan.chunks;
   args.slices = plan.slices;
   args.slice_chunks = plan.slice_chunks;
   args.groups = plan.groups;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
+  args.stages = plan.stages;
+  args.clustered = plan.clustered;
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (early) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (plan.clustered) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {static_cast<unsigned>(plan.slices), 1, 1};
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(plan.thread_blocks));
   config.blockDim = dim3(static_cast<unsigned>(plan.threads));
   config.dynamicSmemBytes = plan.shared_bytes;
   config.stream = launch.stream;
-  config.attrs = &attribute;
-  config.numAttrs = early ? 1 : 0;
-  void* arguments[] = {&args};
-  return status_of(cudaLaunchKernelExC(&config, kernel, arguments), "product");
+  config.attrs = attributes;
+  config.numAttrs = count;
+  void* arguments[] = {&args, map};
+  return status_of(cudaLaunchKernelExC(&config, plan.kernel, arguments), "product");
 }
 
 struct DeviceLimits {
   ProductLimits limits;
-  bool early = false;  // has programmatic dependent launch
+  int major = 0;  // of the compute capability
 };
 
 Result<DeviceLimits> device_limits(const Launch& launch) {
@@ -171,32 +174,57 @@ Result<DeviceLimits> device_limits(const Launch& launch) {
                        "compute capability of the device");
   }
   if (!status) return status;
-  return DeviceLimits{
-      {launch.multiprocessors, static_cast<std::size_t>(shared), kPartialBytes, kCounters},
-      major >= 9};
+  return DeviceLimits{{launch.multiprocessors, static_cast<std::size_t>(shared), kPartialBytes,
+                       kCounters, major >= 9},
+                      major};
 }
 
-// Runs args for all tokens; input rows that are no whole 16-byte pieces go 16 at a time.
+// Whether the kernel is in the program as code for compute capability 9.0a.
+bool has_wide_code(const void* kernel) {
+  cudaFuncAttributes attributes{};
+  return kernel != nullptr && cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess &&
+         attributes.binaryVersion == 90;
+}
+
+// The kernel for the next of args' tokens.
+ProductPlan choose(const Launch& launch, const DeviceLimits& device, WeightKind kind, bool aligned,
+                   const ProductArgs& args, bool& wide) {
+  ProductPlan plan = plan_few_tokens(args, kind, device.limits);
+  wide = false;
+  if (plan.kernel != nullptr || !aligned) return plan;
+  if (!launch.deterministic && device.major == 9) {
+    plan = plan_wide_tokens(args, kind, device.limits);
+    wide = has_wide_code(plan.kernel);
+    if (wide) return plan;
+  }
+  return plan_many_tokens(args, kind, device.limits);
+}
+
+// Runs args for all tokens; input rows that are no whole 16-byte pieces go few at a time.
 Status run(const Launch& launch, WeightKind kind, ProductArgs args) {
   const Result<DeviceLimits> device = device_limits(launch);
   if (!device) return device.status();
-  const ProductKernels kernels = kernels_of(kind);
   const bool aligned =
       args.columns % 8 == 0 && reinterpret_cast<std::uintptr_t>(args.input) % 16 == 0;
   const int tokens = args.tokens;
   for (int done = 0; done < tokens;) {
-    args.tokens = aligned ? tokens - done : std::min(16, tokens - done);
-    ProductPlan plan = plan_few_tokens(args, kind, device->limits);
-    if (!plan.possible && aligned) plan = plan_many_tokens(args, kind, device->limits);
-    if (!plan.possible) {
+    args.tokens = aligned ? tokens - done : std::min(kFewTokens, tokens - done);
+    bool wide = false;
+    const ProductPlan plan = choose(launch, *device, kind, aligned, args, wide);
+    if (plan.kernel == nullptr) {
       return error(StatusCode::unsupported,
-                   "product: no plan for {} x {} with {} bytes of shared "
-                   "memory",
+                   "product: no kernel for {} x {} in {} bytes of shared memory",
                    args.units * kUnitRows, args.columns, device->limits.shared_bytes);
     }
-    const void* kernel =
-        plan.few ? kernels.few[plan.token_tiles / 2] : kernels.tile[plan.token_tiles / 8];
-    if (Status status = start(launch, kernel, plan, args, device->early); !status) return status;
+    CUtensorMap map{};
+    if (wide) {
+      Result<CUtensorMap> made =
+          tensor_map(args.input, args.tokens, args.columns, plan.token_tiles * 8);
+      if (!made) return made.status();
+      map = *made;
+    }
+    Status status = start(launch, plan, args, &map, device->major >= 9);
+    if (!status) return status;
     done += args.tokens;
     args.input += std::int64_t{args.tokens} * args.columns;
     if (args.out_float != nullptr) args.out_float += args.tokens * args.out_stride;
@@ -205,12 +233,14 @@ Status run(const Launch& launch, WeightKind kind, ProductArgs args) {
   return {};
 }
 
-// Gate and up of different kinds: both to memory, a few rows at a time, then the gate.
+// Gate and up one after the other to memory, some rows at a time, then the gate.
 Status run_gate_apart(const Launch& launch, const ProductCall& call, const Matrices& matrices) {
   const std::int64_t width = matrices[0]->rows();
-  float* values = reinterpret_cast<float*>(call.workspace + kCounters * 4 + kPartialBytes);
-  const int most = std::min(call.rows, kGateRows);
-  if (call.workspace_bytes < product_workspace_bytes(most, width)) {
+  const Workspace workspace(call);
+  const std::int64_t fit =
+      static_cast<std::int64_t>(workspace.gate_bytes / sizeof(float)) / (2 * width);
+  const int most = static_cast<int>(std::min<std::int64_t>(call.rows, fit));
+  if (most < 1) {
     return error(StatusCode::internal, "product: {} bytes of workspace for {} outputs",
                  call.workspace_bytes, width);
   }
@@ -219,43 +249,69 @@ Status run_gate_apart(const Launch& launch, const ProductCall& call, const Matri
     part.rows = std::min(most, call.rows - done);
     part.input += done * matrices[0]->columns();
     part.epilogue = Epilogue::store_float;
-    part.out_float = values;
+    part.out_float = reinterpret_cast<float*>(workspace.gate);
+    part.out_bfloat16 = nullptr;
     part.out_stride = 2 * width;
     if (Status status = product(launch, part); !status) return status;
-    Status status = apply_gate(launch, call.epilogue, values, part.rows, static_cast<int>(width),
-                               call.out_bfloat16 + done * call.out_stride, call.out_stride);
+    Status status =
+        apply_gate(launch, call.epilogue, part.out_float, part.rows, static_cast<int>(width),
+                   call.out_bfloat16 + done * call.out_stride, call.out_stride);
     if (!status) return status;
   }
   return {};
 }
 
+// Matrices [first, last) of a call, which are alike.
+Status run_alike(const Launch& launch, const ProductCall& call, const Matrices& matrices,
+                 std::size_t first, std::size_t last, std::int64_t out_column) {
+  const Workspace workspace(call);
+  const bool library = !is_gated(call.epilogue) &&
+                       suits_library(launch, call, *matrices[first], workspace.expanded_bytes);
+  ProductArgs args = common_args(launch, call, *matrices[first]);
+  for (std::size_t i = first; i < last; ++i) {
+    const std::int64_t begin = call.count > 0 ? call.first : 0;
+    const std::int64_t end = call.count > 0 ? begin + call.count : matrices[i]->rows();
+    if (library) {
+      Status status =
+          multiply_by_library(launch, call, *matrices[i], out_column, workspace.expanded,
+                              workspace.expanded_bytes, workspace.partials, kPartialBytes);
+      if (!status) return status;
+    } else {
+      add_part(args, *matrices[i], call.bias[i], begin, end, out_column);
+    }
+    out_column += end - begin;
+  }
+  return library ? Status() : run(launch, matrices[first]->kind(), args);
+}
+
 }  // namespace
 
 std::size_t product_workspace_bytes(int max_rows, std::int64_t widest) {
+  const std::size_t gate = static_cast<std::size_t>(std::min(max_rows, kGateRows)) *
+                           static_cast<std::size_t>(widest) * 2 * sizeof(float);
   return kCounters * 4 + kPartialBytes +
-         static_cast<std::size_t>(std::min(max_rows, kGateRows)) *
-             static_cast<std::size_t>(widest) * 2 * sizeof(float);
+         (max_rows >= kManyRows ? std::max(gate, kGateBytes) + kExpandBytes : gate);
 }
 
 Status product(const Launch& launch, const ProductCall& call) {
   Matrices matrices{};
   if (Status status = check(call, matrices); !status) return status;
   if (call.rows <= 0) return {};
-  if (is_gated(call.epilogue) && !alike(*matrices[0], *matrices[1])) {
+  if (is_gated(call.epilogue) &&
+      (!alike(*matrices[0], *matrices[1]) ||
+       suits_library(launch, call, *matrices[0], Workspace(call).expanded_bytes))) {
     return run_gate_apart(launch, call, matrices);
   }
   std::int64_t out_column = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(call.matrices);) {
-    const DeviceMatrix& first = *matrices[i];
-    ProductArgs args = common_args(launch, call, first);
-    do {
-      const std::int64_t begin = call.count > 0 ? call.first : 0;
-      const std::int64_t end = call.count > 0 ? begin + call.count : matrices[i]->rows();
-      add_part(args, *matrices[i], call.bias[i], begin, end, out_column);
-      out_column += end - begin;
-      ++i;
-    } while (i < static_cast<std::size_t>(call.matrices) && alike(first, *matrices[i]));
-    if (Status status = run(launch, first.kind(), args); !status) return status;
+  const auto count = static_cast<std::size_t>(call.matrices);
+  for (std::size_t first = 0, last = 0; first < count; first = last) {
+    std::int64_t width = 0;
+    for (; last < count && alike(*matrices[first], *matrices[last]); ++last) {
+      width += matrices[last]->rows();
+    }
+    Status status = run_alike(launch, call, matrices, first, last, out_column);
+    if (!status) return status;
+    out_column += width;
   }
   return {};
 }

@@ -28,6 +28,8 @@ Result<std::unique_ptr<PackedMatrix>> pack_device_rows(const Launch& launch, con
 std::size_t packed_matrix_bytes(DType type, std::int64_t rows, std::int64_t columns,
                                 const PackSpec& spec);
 
+class LibraryProducts;
+
 // What happens to y = W x before it is stored.
 enum class Epilogue {
   store_float,     // out_float[row][offset + o] = y
@@ -52,7 +54,10 @@ struct ProductCall {
   // Outputs [first, first + count) of the only matrix (the head's blocks), the first one in column
   // 0 of the output; count 0: all.
   std::int64_t first = 0, count = 0;
-  // Of product_workspace_bytes; zero-filled once before its first use, then used by one stream.
+  // May multiply many rows where results need not be deterministic; null: own kernels only.
+  LibraryProducts* library = nullptr;
+  // Of product_workspace_bytes, 256-byte aligned; zero-filled once before its first use, then used
+  // by one stream.
   std::byte* workspace = nullptr;
   std::size_t workspace_bytes = 0;
 };

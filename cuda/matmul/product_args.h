@@ -23,9 +23,10 @@ struct ProductPart {
 //
 // The order of sums: the columns of a row are cut into chunks of `chunk_blocks` blocks of 64; a
 // chunk is summed from zero by mma.m16n8k16 in ascending order; the chunks are added to zero in
-// ascending order. The chunks depend on the number of columns only. A launch may cut the columns
-// into slices (of whole chunks) for different thread blocks; then the last block to finish a unit
-// adds what the others left in `partials`: the sums of the chunks (equal bits), or of the slices.
+// ascending order. A launch may cut the columns into slices (of whole chunks) for different thread
+// blocks; then the last block to finish a unit adds what the others left in `partials`. In
+// deterministic products the chunks depend on the number of columns only and the partials are the
+// sums of chunks, so that a row's bits are always the same; in others they are those of slices.
 struct ProductArgs {
   ProductPart parts[3];
   int part_count = 0;
@@ -40,8 +41,9 @@ struct ProductArgs {
 
   int slices = 1, slice_chunks = 0;
   bool partial_chunks = false;  // partials are those of chunks
+  bool clustered = false;       // many tokens: the slices of a tile are a cluster
   int groups = 1;               // few tokens: groups of slice_chunks warps in a thread block
-  int row_tiles = 0;            // many tokens: tiles of rows
+  int stages = 1;               // few tokens: blocks in the ring of a warp
   float* partials = nullptr;
   std::uint32_t* counters = nullptr;  // zero before and after the launch
 
@@ -54,32 +56,26 @@ struct ProductArgs {
 
 // The kernels of a kind of weights, as cudaLaunchKernelExC takes them; argument: ProductArgs.
 struct ProductKernels {
-  const void* few[2];   // up to 8, 16 tokens
+  const void* few;      // up to 8 tokens
   const void* tile[2];  // tiles of 32, 64 tokens
+  const void* wide[2];  // tiles of 64, 128 tokens; ProductArgs and CUtensorMap; null if none
+  const void* expand;   // argument: ExpandArgs; null for bfloat
 };
 template <WeightKind kKind>
 ProductKernels product_kernels();
 
 // Threads and shared memory of the kernels.
+inline constexpr int kFewThreads = 512;  // at most, in a thread block
+inline constexpr int kFewTokens = 8;
 inline constexpr int kTileWarps = 8;
+inline constexpr int kSumStride = 36;  // floats of a token's sums of a unit: no bank conflicts
 
-constexpr int few_threads(int token_tiles) {  // at most, in a thread block
-  return token_tiles == 1 ? 768 : 512;
-}
-// Records of a panel in a stage of a warp's ring: enough that a stage is 2 KB or more.
-constexpr int stage_records(WeightKind kind) {
-  return kind == WeightKind::bfloat || record_bytes(kind) >= 896 ? 1 : 2;
-}
 constexpr int panel_block_bytes(WeightKind kind) {  // 16 rows x 64 columns
   return kind == WeightKind::bfloat ? kPanelRows * kBlockColumns * 2 : record_bytes(kind);
 }
-constexpr int few_stages(WeightKind kind) {
-  return kind == WeightKind::float32 ? 2 : 4;
+constexpr int unit_block_bytes(WeightKind kind) {
+  return 2 * panel_block_bytes(kind);
 }
-constexpr int few_ring_bytes(WeightKind kind) {
-  return few_stages(kind) * 2 * stage_records(kind) * panel_block_bytes(kind);
-}
-inline constexpr int kSumStride = 36;  // floats of a token's sums of a unit: no bank conflicts
 constexpr std::size_t few_input_stride(int slice_blocks) {  // bytes
   return static_cast<std::size_t>(slice_blocks) * kBlockColumns * 2 + 16;
 }
@@ -87,7 +83,32 @@ constexpr int tile_stages(WeightKind kind) {
   return kind == WeightKind::float32 ? 3 : 4;
 }
 constexpr int tile_stage_bytes(WeightKind kind, int token_tiles) {
-  return kTileWarps * 2 * panel_block_bytes(kind) + token_tiles * 8 * kBlockColumns * 2;
+  return kTileWarps * unit_block_bytes(kind) + token_tiles * 8 * kBlockColumns * 2;
+}
+// The sums of a tile, before they are stored.
+constexpr int tile_sum_bytes(int token_tiles) {
+  return kTileWarps * token_tiles * 8 * kSumStride * 4;
+}
+constexpr int larger(int a, int b) {
+  return a > b ? a : b;
+}
+constexpr int tile_shared_bytes(WeightKind kind, int token_tiles) {
+  return larger(tile_stages(kind) * tile_stage_bytes(kind, token_tiles),
+                tile_sum_bytes(token_tiles));
+}
+
+// wide_tokens: two warpgroups multiply, a third copies.
+inline constexpr int kWideThreads = kTileWarps * 32 + 128;
+constexpr int wide_stage_bytes(WeightKind kind, int token_tiles) {
+  return token_tiles * 8 * 128 + kTileWarps * unit_block_bytes(kind);
+}
+constexpr int wide_stages(WeightKind kind, int token_tiles) {
+  const int fit = 200 * 1024 / wide_stage_bytes(kind, token_tiles);
+  return fit < 6 ? fit : 6;
+}
+constexpr int wide_shared_bytes(WeightKind kind, int token_tiles) {
+  return larger(wide_stages(kind, token_tiles) * (wide_stage_bytes(kind, token_tiles) + 16),
+                tile_sum_bytes(token_tiles));
 }
 
 }  // namespace quire::cuda

@@ -1,17 +1,31 @@
 #pragma once
 
+#include "matmul/expand.cuh"
 #include "matmul/few_tokens.cuh"
 #include "matmul/many_tokens.cuh"
+#include "matmul/wide_tokens.cuh"
 
 namespace quire::cuda {
 
+template <class... Arguments>
+const void* kernel_address(void (*kernel)(Arguments...)) {
+  return reinterpret_cast<const void*>(kernel);
+}
+
 template <WeightKind kKind>
 ProductKernels product_kernels() {
-  const auto address = [](void (*kernel)(ProductArgs)) {
-    return reinterpret_cast<const void*>(kernel);
-  };
-  return {{address(few_tokens<kKind, 1>), address(few_tokens<kKind, 2>)},
-          {address(many_tokens<kKind, 4>), address(many_tokens<kKind, 8>)}};
+  ProductKernels kernels{};
+  kernels.few = kernel_address(few_tokens<kKind>);
+  kernels.tile[0] = kernel_address(many_tokens<kKind, 4>);
+  kernels.tile[1] = kernel_address(many_tokens<kKind, 8>);
+  if constexpr (shape_of(kKind).code_bits > 0) {
+    kernels.wide[0] = kernel_address(wide_tokens<kKind, 8>);
+    kernels.wide[1] = kernel_address(wide_tokens<kKind, 16>);
+  }
+  if constexpr (kKind != WeightKind::bfloat) {
+    kernels.expand = kernel_address(expand_records<kKind>);
+  }
+  return kernels;
 }
 
 }  // namespace quire::cuda

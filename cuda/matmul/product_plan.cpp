@@ -2,29 +2,54 @@
 
 #include <algorithm>
 
+#include "matmul/kernel_table.h"
+
 namespace quire::cuda {
 namespace {
 
-constexpr int kChunks = 8;       // at most
+constexpr int kChunks = 16;      // at most
 constexpr int kChunkBlocks = 4;  // at least
 
 int ceil_divide(int a, int b) {
   return (a + b - 1) / b;
 }
 
-std::size_t partials_of_unit(const ProductArgs& args, int slices) {
-  return args.partial_chunks ? static_cast<std::size_t>(args.chunks)
-                             : static_cast<std::size_t>(slices);
-}
+// Costs are in bytes of weights that one multiprocessor reads in that time.
+constexpr double kSliceBytes = 70e3;    // waiting for other thread blocks' partial sums
+constexpr double kClusterBytes = 30e3;  // the same in a cluster
+constexpr double kSumBytes = 5e3;       // adding the sums of a group's warps
+constexpr double kWayBytes = 110e3;     // under way for the full bandwidth
+constexpr double kTileBytes = 2.5e3;    // mma.sync of 256 rows, 8 tokens and 64 columns
+constexpr double kWideBytes = 1.5e3;    // wgmma of the same
+constexpr int kMostStages = 16;
 
 // Share of its bandwidth that a multiprocessor reaches with so many warps.
-double share_of_warps(int warps) {
-  return warps >= 16 ? 1.0 : warps >= 12 ? 0.98 : warps >= 8 ? 0.94 : 0.94 * warps / 8;
+double share_of_warps(WeightKind kind, int warps) {
+  const bool plain = kind == WeightKind::bfloat || kind == WeightKind::float32;
+  return std::min(1.0, plain ? 0.8 + warps / 40.0 : 0.4 + warps / 26.0);
 }
 
-// Cost of writing and reading partial sums beside that of reading the weights.
-double partial_cost(std::size_t partial_bytes, std::size_t weight_bytes) {
-  return 1.02 + 1.5 * static_cast<double>(partial_bytes) / static_cast<double>(weight_bytes);
+struct Cut {
+  int slices, group_warps;
+};
+
+// A cut of the columns into slices of group_warps chunks. Deterministic sums have fixed chunks.
+ProductPlan cut_columns(const ProductArgs& args, const Cut& cut) {
+  ProductPlan plan;
+  const ChunkPlan fixed(args.columns);
+  plan.chunk_blocks = fixed.chunk_blocks;
+  plan.slice_chunks = cut.group_warps;
+  if (!args.partial_chunks) {
+    plan.chunk_blocks = std::max(1, ceil_divide(fixed.blocks, cut.slices * cut.group_warps));
+  }
+  plan.chunks = ceil_divide(fixed.blocks, plan.chunk_blocks);
+  if (args.partial_chunks) plan.slice_chunks = ceil_divide(plan.chunks, cut.slices);
+  plan.slices = ceil_divide(plan.chunks, plan.slice_chunks);
+  return plan;
+}
+
+int partials_of_unit(const ProductArgs& args, const ProductPlan& plan) {
+  return args.partial_chunks ? plan.chunks : plan.slices;
 }
 
 }  // namespace
@@ -34,72 +59,130 @@ ChunkPlan::ChunkPlan(std::int64_t columns)
       chunk_blocks(std::max(kChunkBlocks, ceil_divide(blocks, kChunks))),
       chunks(ceil_divide(blocks, chunk_blocks)) {}
 
+namespace {
+
+// Completes a plan of few_tokens: groups in a thread block, stages, cost.
+ProductPlan with_groups(const ProductArgs& args, WeightKind kind, const ProductLimits& limits,
+                        ProductPlan plan, int groups, std::size_t partial_bytes) {
+  const auto tokens = static_cast<std::size_t>(args.tokens);
+  const int warps = groups * plan.slice_chunks;
+  const std::size_t input_bytes = tokens * few_input_stride(plan.slice_chunks * plan.chunk_blocks);
+  const std::size_t fixed = input_bytes + static_cast<std::size_t>(groups) * 4 +
+                            static_cast<std::size_t>(warps) * tokens * kSumStride * 4;
+  const std::size_t stage =
+      static_cast<std::size_t>(warps) * static_cast<std::size_t>(unit_block_bytes(kind) + 8);
+  if (warps * 32 > kFewThreads || fixed + 2 * stage > limits.shared_bytes) return plan;
+  const int peers =
+      std::min(std::max(1, limits.multiprocessors / plan.slices), ceil_divide(args.units, groups));
+  const int units = ceil_divide(args.units, peers);  // of a thread block
+  const int group_units = ceil_divide(units, groups);
+  plan.kernel = kernels_of(kind).few;
+  plan.groups = groups;
+  plan.thread_blocks = plan.slices * peers;
+  plan.threads = warps * 32;
+  const int all_stages = std::max(2, group_units * plan.chunk_blocks);
+  plan.stages =
+      std::min({kMostStages, all_stages, static_cast<int>((limits.shared_bytes - fixed) / stage)});
+  plan.shared_bytes = fixed + static_cast<std::size_t>(plan.stages) * stage;
+  const double way = static_cast<double>(plan.stages) * warps * unit_block_bytes(kind);
+  const double share = plan.stages == all_stages ? 1.0 : std::min(1.0, way / kWayBytes);
+  plan.cost = static_cast<double>(units) * plan.slice_chunks * plan.chunk_blocks *
+                  unit_block_bytes(kind) / (share * share_of_warps(kind, warps)) +
+              (plan.slice_chunks > 1 ? group_units * kSumBytes : 0) +
+              0.5 * static_cast<double>(input_bytes);
+  if (plan.slices > 1) {
+    plan.cost += kSliceBytes + 2.0 * static_cast<double>(partial_bytes) / plan.slices / peers;
+  }
+  return plan;
+}
+
+void keep_better(ProductPlan& best, const ProductPlan& plan) {
+  if (plan.kernel != nullptr && (best.kernel == nullptr || plan.cost < best.cost)) best = plan;
+}
+
+}  // namespace
+
 ProductPlan plan_few_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits) {
   ProductPlan best;
-  const int token_tiles = args.tokens <= 8 ? 1 : 2;
-  if (args.tokens > 16) return best;
-  const auto tokens = static_cast<std::size_t>(args.tokens);
-  for (int slice_chunks = 1; slice_chunks <= args.chunks; ++slice_chunks) {
-    const int slices = ceil_divide(args.chunks, slice_chunks);
-    const std::size_t unit_partials = partials_of_unit(args, slices) * tokens * kUnitRows * 4;
-    if (slices > 1 &&
-        (static_cast<std::size_t>(args.units) > limits.counters ||
-         unit_partials * static_cast<std::size_t>(args.units) > limits.partial_bytes)) {
-      continue;
-    }
-    for (int groups = 1; groups <= 15; ++groups) {
-      const int warps = groups * slice_chunks;
-      const std::size_t shared =
-          static_cast<std::size_t>(warps) *
-              (static_cast<std::size_t>(few_ring_bytes(kind)) + tokens * kSumStride * 4) +
-          tokens * few_input_stride(slice_chunks * args.chunk_blocks) +
-          static_cast<std::size_t>(groups) * 4;
-      if (warps * 32 > few_threads(token_tiles) || shared > limits.shared_bytes) break;
-      const int peers =
-          std::min(std::max(1, limits.multiprocessors / slices), ceil_divide(args.units, groups));
-      const int rounds = ceil_divide(args.units, peers * groups);
-      double cost = static_cast<double>(rounds) * groups * slice_chunks / share_of_warps(warps);
-      if (slices > 1) {
-        cost *= partial_cost(2 * unit_partials,
-                             2 * static_cast<std::size_t>(args.blocks) * panel_block_bytes(kind));
+  if (args.tokens > kFewTokens) return best;
+  for (const int slices : {1, 2, 4, 8, 16}) {
+    for (const int group_warps : {16, 8, 4, 2, 1}) {
+      const ProductPlan plan = cut_columns(args, {slices, group_warps});
+      const std::size_t partial_bytes =
+          plan.slices == 1 ? 0
+                           : static_cast<std::size_t>(partials_of_unit(args, plan)) *
+                                 static_cast<std::size_t>(args.tokens) * kUnitRows * 4 *
+                                 static_cast<std::size_t>(args.units);
+      if (plan.slices > 1 && (static_cast<std::size_t>(args.units) > limits.counters ||
+                              partial_bytes > limits.partial_bytes)) {
+        continue;
       }
-      if (!best.possible || cost < best.cost) {
-        best = {true,   true,           token_tiles, slices, slice_chunks,
-                groups, slices * peers, warps * 32,  shared, cost};
+      for (int groups = 1; groups <= 15; ++groups) {
+        keep_better(best, with_groups(args, kind, limits, plan, groups, partial_bytes));
       }
     }
   }
   return best;
 }
 
-ProductPlan plan_many_tokens(const ProductArgs& args, WeightKind kind,
-                             const ProductLimits& limits) {
+namespace {
+
+// Plans thread blocks of kTileWarps units and token_tiles * 8 tokens; `block_bytes`: the time for a
+// block of 64 columns.
+ProductPlan plan_tiles(const ProductArgs& args, const ProductLimits& limits, const void* kernel,
+                       int token_tiles, double block_bytes) {
   ProductPlan best;
-  const int token_tiles = args.tokens <= 32 ? 4 : 8;
   const int tiles = ceil_divide(args.units, kTileWarps) * ceil_divide(args.tokens, token_tiles * 8);
-  const std::size_t shared = static_cast<std::size_t>(tile_stages(kind)) *
-                             static_cast<std::size_t>(tile_stage_bytes(kind, token_tiles));
-  if (shared > limits.shared_bytes) return best;
-  for (int slice_chunks = args.chunks; slice_chunks >= 1; --slice_chunks) {
-    const int slices = ceil_divide(args.chunks, slice_chunks);
-    const std::size_t tile_partials = partials_of_unit(args, slices) * kTileWarps * kUnitRows *
+  for (const int slices : {1, 2, 4, 8}) {
+    ProductPlan plan = cut_columns(args, {slices, 1});
+    const std::size_t tile_partials = static_cast<std::size_t>(partials_of_unit(args, plan)) *
+                                      kTileWarps * kUnitRows *
                                       static_cast<std::size_t>(token_tiles) * 8 * 4;
-    if (slices > 1 && (static_cast<std::size_t>(tiles) > limits.counters ||
-                       tile_partials * static_cast<std::size_t>(tiles) > limits.partial_bytes)) {
+    if (plan.slices > 1 &&
+        (static_cast<std::size_t>(tiles) > limits.counters ||
+         tile_partials * static_cast<std::size_t>(tiles) > limits.partial_bytes)) {
       continue;
     }
-    const int waves = ceil_divide(tiles * slices, std::max(1, limits.multiprocessors));
-    double cost = static_cast<double>(waves) * slice_chunks;
-    if (slices > 1) {
-      cost *= partial_cost(2 * tile_partials, 2 * static_cast<std::size_t>(args.blocks) *
-                                                  kTileWarps * panel_block_bytes(kind));
+    plan.clustered = limits.clusters && plan.slices > 1;
+    const int places = plan.clustered ? limits.multiprocessors / 16 * 16 : limits.multiprocessors;
+    const int waves = ceil_divide(tiles * plan.slices, std::max(1, places));
+    plan.cost = waves * block_bytes * plan.slice_chunks * plan.chunk_blocks;
+    if (plan.slices > 1) {
+      plan.cost += plan.clustered ? kClusterBytes + static_cast<double>(tile_partials) / plan.slices
+                                  : kSliceBytes + 1.5 * static_cast<double>(tile_partials);
     }
-    if (!best.possible || cost < best.cost) {
-      best = {true, false,          token_tiles,     slices, slice_chunks,
-              1,    tiles * slices, kTileWarps * 32, shared, cost};
-    }
+    plan.kernel = kernel;
+    plan.token_tiles = token_tiles;
+    plan.thread_blocks = tiles * plan.slices;
+    keep_better(best, plan);
   }
   return best;
+}
+
+}  // namespace
+
+ProductPlan plan_many_tokens(const ProductArgs& args, WeightKind kind,
+                             const ProductLimits& limits) {
+  const int token_tiles = args.tokens <= 32 ? 4 : 8;
+  const double block_bytes =
+      std::max<double>(kTileWarps * unit_block_bytes(kind), token_tiles * kTileBytes);
+  ProductPlan plan =
+      plan_tiles(args, limits, kernels_of(kind).tile[token_tiles / 8], token_tiles, block_bytes);
+  plan.threads = kTileWarps * 32;
+  plan.shared_bytes = static_cast<std::size_t>(tile_shared_bytes(kind, token_tiles));
+  return plan.shared_bytes <= limits.shared_bytes ? plan : ProductPlan();
+}
+
+ProductPlan plan_wide_tokens(const ProductArgs& args, WeightKind kind,
+                             const ProductLimits& limits) {
+  const int token_tiles = args.tokens <= 64 ? 8 : 16;
+  const double block_bytes =
+      std::max<double>(kTileWarps * unit_block_bytes(kind), token_tiles * kWideBytes);
+  ProductPlan plan =
+      plan_tiles(args, limits, kernels_of(kind).wide[token_tiles / 16], token_tiles, block_bytes);
+  plan.threads = kWideThreads;
+  plan.shared_bytes = static_cast<std::size_t>(wide_shared_bytes(kind, token_tiles));
+  return plan.shared_bytes <= limits.shared_bytes ? plan : ProductPlan();
 }
 
 }  // namespace quire::cuda

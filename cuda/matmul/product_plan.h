@@ -12,28 +12,32 @@ struct ProductLimits {
   std::size_t shared_bytes = 0;   // of a thread block
   std::size_t partial_bytes = 0;  // of the workspace
   std::size_t counters = 0;
+  bool clusters = false;  // the device has thread block clusters
 };
 
 // How one launch is laid out.
 struct ProductPlan {
-  bool possible = false;
-  bool few = false;  // few_tokens, else many_tokens
+  const void* kernel = nullptr;
   int token_tiles = 0;
-  int slices = 1, slice_chunks = 0, groups = 1;
+  int chunk_blocks = 0, chunks = 0;
+  int slices = 1, slice_chunks = 0, groups = 1, stages = 1;
+  bool clustered = false;
   int thread_blocks = 0, threads = 0;
   std::size_t shared_bytes = 0;
   double cost = 0;
 };
 
-// How the columns of a matrix are cut into chunks; depends on nothing else.
+// How deterministic sums cut the columns of a matrix into chunks; depends on nothing else.
 struct ChunkPlan {
   int blocks = 0, chunk_blocks = 0, chunks = 0;
   explicit ChunkPlan(std::int64_t columns);
 };
 
-// Chooses slices and groups of args (units, tokens, chunks, partial_chunks) so that the busiest
-// multiprocessor has the least to read.
+// Chooses chunks (unless args.partial_chunks: then the fixed ones), slices and groups for args'
+// units, tokens and columns so that the busiest multiprocessor has the least to read.
+// The plan has no kernel if there is none that can do it.
 ProductPlan plan_few_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits);
 ProductPlan plan_many_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits);
+ProductPlan plan_wide_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits);
 
 }  // namespace quire::cuda

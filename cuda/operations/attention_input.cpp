@@ -1,8 +1,8 @@
 #include "attention/write_kv.h"
 #include "base/error.h"
-#include "matmul/product.h"
 #include "operations/check.h"
 #include "operations/kv_view_of.h"
+#include "operations/multiply.h"
 #include "operations/operations.h"
 #include "operations/row_kernels.h"
 
@@ -55,21 +55,16 @@ Status attention_input(CudaDevice& device, const AttentionInputArgs& args) {
   if (!status.ok()) return status;
 
   const bool writes = writes_keys(args);
-  ProductCall product_call;
-  product_call.rows = args.rows;
-  product_call.input = scratch.normed();
-  product_call.matrices = writes ? 3 : 1;
-  product_call.weights[0] = args.q->weight.get();
-  product_call.out_stride = args.q->weight->rows();
+  ProductCall product_call = product_of(device, scratch.normed(), args.rows, *args.q);
+  product_call.bias[0] = nullptr;  // added below, with the norm and the rotation
   if (writes) {
+    product_call.matrices = 3;
     product_call.weights[1] = args.k->weight.get();
     product_call.weights[2] = args.v->weight.get();
     product_call.out_stride += args.k->weight->rows() + args.v->weight->rows();
   }
   product_call.epilogue = Epilogue::store_float;
   product_call.out_float = scratch.product();
-  product_call.workspace = scratch.multiply();
-  product_call.workspace_bytes = scratch.multiply_bytes();
   if (status = product(launch, product_call); !status.ok()) return status;
 
   WriteKvCall call;

@@ -13,6 +13,7 @@ ProductCall product_of(CudaDevice& device, const __nv_bfloat16* input, int rows,
   call.weights[0] = linear.weight.get();
   call.bias[0] = linear.bias;
   call.out_stride = linear.weight->rows();
+  call.library = device.library();
   call.workspace = scratch.multiply();
   call.workspace_bytes = scratch.multiply_bytes();
   return call;

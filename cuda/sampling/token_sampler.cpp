@@ -28,6 +28,19 @@ struct Parts {
   std::size_t total() const { return logits + counts + draws + results; }
 };
 
+Status to_device(const Launch& launch, void* to, const void* from, std::size_t bytes) {
+  return status_of(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, launch.stream),
+                   "copying what is drawn");
+}
+
+// Waits for it.
+Status to_host(const Launch& launch, void* to, const void* from, std::size_t bytes) {
+  Status status = status_of(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, launch.stream),
+                            "copying drawn tokens");
+  if (!status.ok()) return status;
+  return status_of(cudaStreamSynchronize(launch.stream), "drawing tokens");
+}
+
 }  // namespace
 
 std::size_t TokenSampler::device_bytes(int rows, int vocabulary) {
@@ -136,71 +149,56 @@ Status TokenSampler::run_batch(const Launch& launch, std::span<const DrawArgs> d
                                std::span<DrawResult> results) {
   host_draws_.clear();
   words_.clear();
-  std::vector<std::size_t> owner;  // of each device draw
+  std::vector<std::size_t> owners;  // of the device's draws
   for (std::size_t i = 0; i < draws.size(); ++i) {
     if (!on_device(draws[i])) continue;
-    host_draws_.push_back(describe(draws[i], static_cast<int>(owner.size())));
-    owner.push_back(i);
+    host_draws_.push_back(describe(draws[i], static_cast<int>(owners.size())));
+    owners.push_back(i);
   }
   std::vector<bool> drawn(draws.size(), false);
-  if (!owner.empty()) {
-    if (words_.size() > word_capacity_) {
-      cudaFree(device_words_);
-      device_words_ = nullptr;
-      word_capacity_ = 0;
-      void* memory = nullptr;
-      const std::size_t words = 2 * words_.size();
-      if (Status s = status_of(cudaMalloc(&memory, words * sizeof(std::int32_t)),
-                               "cudaMalloc of token lists");
-          !s.ok()) {
-        return s;
-      }
-      device_words_ = static_cast<std::int32_t*>(memory);
-      word_capacity_ = words;
-    }
-    if (Status s = status_of(
-            cudaMemcpyAsync(draws_, host_draws_.data(), host_draws_.size() * sizeof(DeviceDraw),
-                            cudaMemcpyHostToDevice, launch.stream),
-            "copying draws");
-        !s.ok()) {
-      return s;
-    }
-    if (!words_.empty()) {
-      if (Status s = status_of(
-              cudaMemcpyAsync(device_words_, words_.data(), words_.size() * sizeof(std::int32_t),
-                              cudaMemcpyHostToDevice, launch.stream),
-              "copying token lists");
-          !s.ok()) {
-        return s;
-      }
-    }
-    const int count = static_cast<int>(owner.size());
-    if (Status s = draw_tokens(launch, draws_, device_words_, count, vocabulary_, results_);
-        !s.ok()) {
-      return s;
-    }
-    host_results_.resize(owner.size());
-    if (Status s = status_of(cudaMemcpyAsync(host_results_.data(), results_,
-                                             host_results_.size() * sizeof(DeviceDrawResult),
-                                             cudaMemcpyDeviceToHost, launch.stream),
-                             "copying drawn tokens");
-        !s.ok()) {
-      return s;
-    }
-    if (Status s = status_of(cudaStreamSynchronize(launch.stream), "drawing tokens"); !s.ok()) {
-      return s;
-    }
-    for (std::size_t d = 0; d < owner.size(); ++d) {
+  if (!owners.empty()) {
+    if (Status s = draw_on_device(launch); !s.ok()) return s;
+    for (std::size_t d = 0; d < owners.size(); ++d) {
       if (host_results_[d].outcome == DrawOutcome::too_wide) continue;
-      take_result(draws[owner[d]], host_results_[d], results[owner[d]]);
-      drawn[owner[d]] = true;
+      take_result(draws[owners[d]], host_results_[d], results[owners[d]]);
+      drawn[owners[d]] = true;
     }
   }
   for (std::size_t i = 0; i < draws.size(); ++i) {
     if (drawn[i]) continue;
-    if (Status s = run_on_host(launch, draws[i], results[i]); !s.ok()) return s;
+    if (Status s = draw_on_host(launch, draws[i], results[i]); !s.ok()) return s;
   }
   return {};
+}
+
+Status TokenSampler::make_room_for_words() {
+  if (words_.size() <= word_capacity_) return {};
+  cudaFree(device_words_);
+  device_words_ = nullptr;
+  word_capacity_ = 0;
+  void* memory = nullptr;
+  const std::size_t words = 2 * words_.size();
+  Status status = status_of(cudaMalloc(&memory, words * sizeof(std::int32_t)), "cudaMalloc");
+  if (!status.ok()) return status;
+  device_words_ = static_cast<std::int32_t*>(memory);
+  word_capacity_ = words;
+  return {};
+}
+
+Status TokenSampler::draw_on_device(const Launch& launch) {
+  if (Status s = make_room_for_words(); !s.ok()) return s;
+  const std::size_t count = host_draws_.size();
+  host_results_.resize(count);
+  Status status = to_device(launch, draws_, host_draws_.data(), count * sizeof(DeviceDraw));
+  if (status.ok() && !words_.empty()) {
+    status = to_device(launch, device_words_, words_.data(), words_.size() * sizeof(std::int32_t));
+  }
+  if (status.ok()) {
+    status =
+        draw_tokens(launch, draws_, device_words_, static_cast<int>(count), vocabulary_, results_);
+  }
+  if (!status.ok()) return status;
+  return to_host(launch, host_results_.data(), results_, count * sizeof(DeviceDrawResult));
 }
 
 void TokenSampler::take_result(const DrawArgs& args, const DeviceDrawResult& from,
@@ -225,18 +223,10 @@ void TokenSampler::take_result(const DrawArgs& args, const DeviceDrawResult& fro
   }
 }
 
-Status TokenSampler::run_on_host(const Launch& launch, const DrawArgs& args, DrawResult& result) {
+Status TokenSampler::draw_on_host(const Launch& launch, const DrawArgs& args, DrawResult& result) {
   host_row_.resize(static_cast<std::size_t>(args.vocabulary));
-  if (Status s =
-          status_of(cudaMemcpyAsync(host_row_.data(), args.logits, host_row_.size() * sizeof(float),
-                                    cudaMemcpyDeviceToHost, launch.stream),
-                    "copying logits");
-      !s.ok()) {
-    return s;
-  }
-  if (Status s = status_of(cudaStreamSynchronize(launch.stream), "copying logits"); !s.ok()) {
-    return s;
-  }
+  Status status = to_host(launch, host_row_.data(), args.logits, host_row_.size() * sizeof(float));
+  if (!status.ok()) return status;
   DrawArgs on_host = args;
   on_host.logits = host_row_.data();
   result = draw_token(on_host, host_scratch_);

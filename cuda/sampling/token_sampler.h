@@ -37,7 +37,10 @@ class TokenSampler {
   bool on_device(const DrawArgs& args) const;
   Status run_batch(const Launch& launch, std::span<const DrawArgs> draws,
                    std::span<DrawResult> results);
-  Status run_on_host(const Launch& launch, const DrawArgs& args, DrawResult& result);
+  Status make_room_for_words();
+  // host_draws_ to host_results_.
+  Status draw_on_device(const Launch& launch);
+  Status draw_on_host(const Launch& launch, const DrawArgs& args, DrawResult& result);
   void take_result(const DrawArgs& args, const DeviceDrawResult& from, DrawResult& to) const;
   DeviceDraw describe(const DrawArgs& args, int slot);
 

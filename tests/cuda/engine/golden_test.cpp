@@ -6,9 +6,10 @@
 namespace quire::testing {
 namespace {
 
-// bf16 keeps 8 bits of every activation, as the processor's int8 activations do, whose limits these
-// are (tests/data/tiny/README.md).
-constexpr Tolerance kBfloat16{4e-1, 4e-3};
+// The limits of bf16 activations (tests/data/tiny/README.md), half as much again in the mean
+// square, as keys, values and the weights of the softmax are rounded to bf16 too.
+constexpr Tolerance kBfloat16{3e-1, 3e-3};
+constexpr Tolerance kInt8Cache{4e-1, 4e-3};
 
 EngineOptions on_gpu(std::optional<KvType> kv = {}) {
   EngineOptions options;
@@ -63,7 +64,8 @@ TEST_CASE("every KV type and page size on the GPU", "[gpu]") {
         EngineOptions options = on_gpu(kv);
         options.cache.page_size = page;
         INFO("KV type " << static_cast<int>(kv) << ", pages of " << page);
-        check_model(tiny(name) + "/model.gguf", expected, options, kBfloat16);
+        check_model(tiny(name) + "/model.gguf", expected, options,
+                    kv == KvType::int8 ? kInt8Cache : kBfloat16);
       }
     }
   }
