@@ -22,6 +22,7 @@ struct Arguments {
   quire::Request request;
   std::optional<std::string> prompt, prompt_file, messages_file;
   bool raw = false;
+  std::optional<bool> parse_special;
   bool json = false;
 };
 
@@ -37,7 +38,7 @@ CommandLine describe(Arguments& arguments) {
   line.option("--messages", "FILE", arguments.messages_file,
               "JSON: messages, or an object with \"messages\" and template variables");
   line.flag("--raw", arguments.raw, "continue the prompt as it is, without chat template");
-  line.option("--parse-special", "0|1", request.parse_special,
+  line.option("--parse-special", "0|1", arguments.parse_special,
               "with --raw: names of special tokens in the prompt are those tokens");
   line.option("--max-tokens", "N", request.max_tokens, "default: what the context leaves");
   examples::add_sampling_flags(line, request.sampling);
@@ -60,6 +61,16 @@ std::optional<std::string> check(const Arguments& arguments) {
   if (prompts != 1) {
     return "exactly one of --prompt, --prompt-file, --tokens and --messages is needed";
   }
+  // --tokens are raw in any case.
+  if (arguments.raw && arguments.messages_file) {
+    return "--raw is for --prompt and --prompt-file; --messages go through the chat template";
+  }
+  const bool raw_text = arguments.raw && arguments.request.tokens.empty();
+  if (arguments.parse_special && !raw_text) {
+    return "--parse-special needs --raw and --prompt or --prompt-file";
+  }
+  const bool scores = arguments.request.logprobs || arguments.request.prompt_logprobs;
+  if (scores && !arguments.json) return "--logprobs and --prompt-logprobs need --json";
   return std::nullopt;
 }
 
@@ -76,6 +87,7 @@ quire::Status read_prompt(const Arguments& arguments, quire::Request& request) {
   if (!text) return text.status();
   if (arguments.raw) {
     request.prompt = std::move(*text);
+    request.parse_special = arguments.parse_special.value_or(request.parse_special);
   } else {
     request.messages.push_back({"user", std::move(*text)});
   }

@@ -90,6 +90,9 @@ std::optional<std::string> check(const Arguments& arguments) {
   if (!arguments.render && (arguments.template_file || !arguments.messages_file.empty())) {
     return "--messages and --template-file need --template";
   }
+  if ((arguments.bos || arguments.eos) && !arguments.template_file) {
+    return "--bos and --eos need --template-file";
+  }
   const bool needs_model = !arguments.template_file;
   if (needs_model && arguments.model.empty()) return "--model is missing";
   return std::nullopt;

@@ -93,6 +93,20 @@ class BadCommandLines(CommandLineTest):
         self.fail_with(2, "generate", "--model", LLAMA, naming="--prompt")
         self.fail_with(2, "generate", "--model", LLAMA, "--prompt", "x", "--tokens", "1")
 
+    def test_options_that_would_be_ignored(self):
+        for options, naming in [
+                (["--messages", "m.json", "--raw"], "--raw"),
+                (["--prompt", "x", "--parse-special", "1"], "--parse-special"),
+                (["--tokens", "1", "--raw", "--parse-special", "0"], "--parse-special"),
+                (["--prompt", "x", "--logprobs", "1"], "--json"),
+                (["--prompt", "x", "--prompt-logprobs", "1"], "--json")]:
+            self.fail_with(2, "generate", "--model", LLAMA, *options, naming=naming)
+        # Ids are taken as they are, so --raw says nothing new.
+        with_raw = self.generate("--tokens", "5,6,7", "--raw", "--max-tokens", 2, "--seed", 1)
+        without = self.generate("--tokens", "5,6,7", "--max-tokens", 2, "--seed", 1)
+        self.assertEqual(with_raw["choices"], without["choices"])
+        self.fail_with(2, "tokenize", "--model", LLAMA, "--bos", "b", naming="--template-file")
+
     def test_tokenize_modes_exclude_one_another(self):
         self.fail_with(2, "tokenize", "--model", LLAMA, "--decode", "--decode-stream")
         self.fail_with(2, "tokenize", "--model", LLAMA, "--template", naming="--messages")
