@@ -184,7 +184,7 @@ class Comparison:
         for _ in range(1 if calm is None else 5):
             if calm is not None:
                 machine.wait_until_calm(calm / 100, 60)
-            load = machine.Load(engine.running())
+            load = machine.Load(engine.running)
             speeds = engine.run(model, group, self._arguments.threads)
             disturbed = load.others() or 0.0
             if best is None or disturbed < best[1]:

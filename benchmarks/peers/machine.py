@@ -29,15 +29,15 @@ def available_processors():
 
 class Load:
     """The share of the processors that other programs use between start and `others`. Others are all
-    but this process, its children that end meanwhile, and those that `running` lists the ids of."""
+    but this process, its children that end meanwhile, and those whose ids `running()` lists."""
 
-    def __init__(self, running=()):
+    def __init__(self, running=lambda: []):
         self._running = running
-        self._begin = _snapshot(running)
+        self._begin = _snapshot(running())
 
     def others(self):
         """0 ... 1; None where the system does not say."""
-        begin, end = self._begin, _snapshot(self._running)
+        begin, end = self._begin, _snapshot(self._running())
         if begin is None or end is None or end[0] <= begin[0]:
             return None
         busy = end[1] - begin[1] - (end[2] - begin[2])

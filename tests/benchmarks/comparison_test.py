@@ -129,9 +129,11 @@ class LoadTest(unittest.TestCase):
             self.skipTest("no /proc/stat")
         child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
         try:
-            time.sleep(0.5)
-            unlisted = machine._snapshot([])[2] - before[2]
-            listed = machine._snapshot([child.pid])[2] - before[2]
+            listed, unlisted, deadline = 0, 0, time.monotonic() + 60
+            while listed <= unlisted and time.monotonic() < deadline:
+                time.sleep(0.1)
+                unlisted = machine._snapshot([])[2] - before[2]
+                listed = machine._snapshot([child.pid])[2] - before[2]
         finally:
             child.kill()
             child.wait()
