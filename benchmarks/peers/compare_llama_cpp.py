@@ -19,6 +19,9 @@ class LlamaCpp:
     def version(self):
         return f"{llama_cpp_build.version()}, CPU, {self._variant}, Release"
 
+    def running(self):
+        return []
+
     def run(self, model, group, threads):
         cells = -(-group.longest() // 256) * 256  # a sequence's cache grows in steps of 256
         lines = comparison.run_json(

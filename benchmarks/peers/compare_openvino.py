@@ -42,6 +42,9 @@ class OpenVino:
     def version(self):
         return f"{PACKAGES[-1].replace('==', ' ')}, CPU, its own defaults for the KV cache"
 
+    def running(self):
+        return [worker.pid for worker in self._workers.values()]
+
     def run(self, model, group, threads):
         worker = self._worker(model, threads)
         speeds = []

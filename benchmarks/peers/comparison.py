@@ -89,6 +89,10 @@ class Quire:
                                 capture_output=True, text=True, check=False).stdout.strip()
         return f"quire {commit or 'without version'} {self._ran}".rstrip()
 
+    def running(self):
+        """Ids of processes that outlast a run."""
+        return []
+
     def run(self, model, group, threads):
         result = run_json([self._program, "--model", model, "--device", self._device, "--threads",
                            threads, "--separate", "--json", "--gen-tokens", group.generated,
@@ -180,7 +184,7 @@ class Comparison:
         for _ in range(1 if calm is None else 5):
             if calm is not None:
                 machine.wait_until_calm(calm / 100, 60)
-            load = machine.Load()
+            load = machine.Load(engine.running)
             speeds = engine.run(model, group, self._arguments.threads)
             disturbed = load.others() or 0.0
             if best is None or disturbed < best[1]:

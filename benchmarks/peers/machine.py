@@ -28,14 +28,16 @@ def available_processors():
 
 
 class Load:
-    """The share of the processors that other programs use between start and `others`."""
+    """The share of the processors that other programs use between start and `others`. Others are all
+    but this process, its children that end meanwhile, and those whose ids `running()` lists."""
 
-    def __init__(self):
-        self._begin = _snapshot()
+    def __init__(self, running=lambda: []):
+        self._running = running
+        self._begin = _snapshot(running())
 
     def others(self):
         """0 ... 1; None where the system does not say."""
-        begin, end = self._begin, _snapshot()
+        begin, end = self._begin, _snapshot(self._running())
         if begin is None or end is None or end[0] <= begin[0]:
             return None
         busy = end[1] - begin[1] - (end[2] - begin[2])
@@ -53,13 +55,22 @@ def wait_until_calm(share, most_seconds):
             return
 
 
-def _snapshot():
-    """Seconds of all processors: in all, busy, busy for this process and its finished children."""
+def _snapshot(running):
+    """Seconds of all processors: in all, busy, busy for this process and its children."""
     try:
         fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     except (OSError, ValueError):
         return None
     ticks = os.sysconf("SC_CLK_TCK")
-    own = sum(resource.getrusage(who).ru_utime + resource.getrusage(who).ru_stime
+    own = sum(map(_ticks_of, running)) / ticks
+    own += sum(resource.getrusage(who).ru_utime + resource.getrusage(who).ru_stime
               for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(fields) / ticks, (sum(fields) - fields[3] - fields[4]) / ticks, own
+
+
+def _ticks_of(process):
+    try:
+        after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return int(after_name[11]) + int(after_name[12])  # utime, stime
+    except (OSError, ValueError):
+        return 0

@@ -9,8 +9,10 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -18,6 +20,7 @@ BENCHMARKS = sys.argv[1]
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(BENCHMARKS, "peers"), BENCHMARKS]
 import comparison  # noqa: E402
+import machine  # noqa: E402
 import make_model  # noqa: E402
 
 GROUPS = [comparison.Group((512, 512, 1024), (1,), 1, prefill=True, decode=False),
@@ -32,6 +35,9 @@ class Engine:
 
     def version(self):
         return self.name
+
+    def running(self):
+        return []
 
     def run(self, _model, group, threads):
         self._log.append(self.name)
@@ -114,6 +120,25 @@ class ComparisonTest(unittest.TestCase):
             GROUPS.pop()
         self.assertIs(comparison.ALL_GROUPS, groups)
         self.assertEqual(len(self.rows), 4)
+
+
+class LoadTest(unittest.TestCase):
+    def test_own_processes_are_no_others(self):
+        before = machine._snapshot([])
+        if before is None:
+            self.skipTest("no /proc/stat")
+        child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        try:
+            listed, unlisted, deadline = 0, 0, time.monotonic() + 60
+            while listed <= unlisted and time.monotonic() < deadline:
+                time.sleep(0.1)
+                unlisted = machine._snapshot([])[2] - before[2]
+                listed = machine._snapshot([child.pid])[2] - before[2]
+        finally:
+            child.kill()
+            child.wait()
+        self.assertGreater(listed, unlisted)
+        self.assertGreaterEqual(machine._snapshot([])[2] - before[2], listed)
 
 
 if __name__ == "__main__":
