@@ -7,6 +7,9 @@ extern const RowKernels kScalarRowKernels, kAvx2RowKernels, kAvx512RowKernels;
 const RowKernels& row_kernels(Isa isa) {
   switch (isa) {
     case Isa::scalar:
+    case Isa::neon:
+    case Isa::dotprod:
+    case Isa::i8mm:
       return kScalarRowKernels;
     case Isa::avx2:
     case Isa::avx_vnni:
