@@ -110,6 +110,10 @@ Loops loops_of(Isa isa) {
       return {vpdpbusd_512, fma_512, vdpbf16ps_512};
     case Isa::amx:
       return {tdpbssd, fma_512, tdpbf16ps};
+    case Isa::neon:
+    case Isa::dotprod:
+    case Isa::i8mm:
+      return {};
   }
 #endif
   static_cast<void>(isa);

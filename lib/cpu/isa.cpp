@@ -25,6 +25,12 @@ std::string_view isa_name(Isa isa) {
       return "avx512bf16";
     case Isa::amx:
       return "amx";
+    case Isa::neon:
+      return "neon";
+    case Isa::dotprod:
+      return "dotprod";
+    case Isa::i8mm:
+      return "i8mm";
   }
   return "unknown";
 }

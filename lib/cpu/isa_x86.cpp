@@ -80,6 +80,10 @@ bool supports(Isa isa) {
       return has_avx512_bf16();
     case Isa::amx:
       return has_amx();
+    case Isa::neon:
+    case Isa::dotprod:
+    case Isa::i8mm:
+      return false;
   }
   return false;
 }

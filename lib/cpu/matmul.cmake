@@ -16,7 +16,7 @@ function(quire_kernels flags)
 endfunction()
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  target_sources(quire_objects PRIVATE isa_x86.cpp)
+  target_sources(quire_objects PRIVATE isa_x86.cpp matmul_no_neon.cpp)
   # GCC's own AVX-512 header makes "undefined" vectors from themselves and warns of it (GCC bug 105593).
   set(avx2 -mavx2 -mfma -mf16c)
   set(avx512 ${avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni
@@ -28,6 +28,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   quire_kernels("${avx512}" matmul_avx512.cpp matmul_avx512_float.cpp matmul_avx512_integer.cpp)
   quire_kernels("${avx512};-mavx512bf16" matmul_avx512_bf16.cpp)
   quire_kernels("${amx}" matmul_amx.cpp matmul_amx_bfloat.cpp matmul_amx_integer.cpp)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64|ARM64")
+  target_sources(quire_objects PRIVATE isa_aarch64.cpp matmul_no_x86.cpp matmul_neon.cpp matmul_neon_float.cpp
+                                       matmul_neon_integer.cpp)
+  quire_kernels("-march=armv8.2-a+dotprod" matmul_neon_dotprod.cpp)
+  quire_kernels("-march=armv8.2-a+dotprod+i8mm" matmul_neon_i8mm.cpp)
 else()
-  target_sources(quire_objects PRIVATE isa_generic.cpp matmul_no_x86.cpp)
+  target_sources(quire_objects PRIVATE isa_generic.cpp matmul_no_neon.cpp matmul_no_x86.cpp)
 endif()

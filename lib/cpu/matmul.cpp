@@ -128,6 +128,10 @@ constexpr MatmulKernels kAmx = {
     prepare<quantise_row_avx512, BfloatOrder::tiles, round_row_avx512_bf16>,
     multiply<multiply_amx>};
 
+constexpr MatmulKernels kNeon = {prepare<quantise_row_neon>, multiply<multiply_neon>};
+constexpr MatmulKernels kDotprod = {prepare<quantise_row_neon>, multiply<multiply_dotprod>};
+constexpr MatmulKernels kI8mm = {prepare<quantise_row_neon>, multiply<multiply_i8mm>};
+
 }  // namespace
 
 std::size_t activation_bytes(int rows, int columns) {
@@ -137,6 +141,12 @@ std::size_t activation_bytes(int rows, int columns) {
 
 const MatmulKernels& matmul_kernels(Isa isa) {
   switch (isa) {
+    case Isa::i8mm:
+      return kI8mm;
+    case Isa::dotprod:
+      return kDotprod;
+    case Isa::neon:
+      return kNeon;
     case Isa::amx:
       return kAmx;
     case Isa::avx512_bf16:

@@ -22,6 +22,9 @@ enum class Isa {
   avx512,       // F, BW, DQ, VL and VNNI
   avx512_bf16,  // avx512 with BF16
   amx,          // avx512_bf16 with AMX for int8 and bfloat16
+  neon,         // of every AArch64 processor
+  dotprod,      // neon with dot products (Armv8.2)
+  i8mm,         // dotprod with 8-bit matrix products (Armv8.6)
 };
 
 // Rows of activations prepared for every kind of weight: the floats, their 8-bit form in groups of

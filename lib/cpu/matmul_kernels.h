@@ -76,6 +76,7 @@ using Multiply = void (*)(const MatmulArgs& args);
 void quantise_row_scalar(const float* values, int columns, ActivationGroup* to, int groups);
 void quantise_row_avx2(const float* values, int columns, ActivationGroup* to, int groups);
 void quantise_row_avx512(const float* values, int columns, ActivationGroup* to, int groups);
+void quantise_row_neon(const float* values, int columns, ActivationGroup* to, int groups);
 void round_row_avx512_bf16(const float* values, int columns, std::uint16_t* to, int blocks,
                            std::int64_t stride);
 void multiply_scalar(const MatmulArgs& args);
@@ -84,5 +85,8 @@ void multiply_avx_vnni(const MatmulArgs& args);
 void multiply_avx512(const MatmulArgs& args);
 void multiply_avx512_bf16(const MatmulArgs& args);
 void multiply_amx(const MatmulArgs& args);
+void multiply_neon(const MatmulArgs& args);
+void multiply_dotprod(const MatmulArgs& args);
+void multiply_i8mm(const MatmulArgs& args);
 
 }  // namespace quire::cpu

@@ -8,6 +8,9 @@ extern const PairKernels kAvx512Bf16PairKernels;
 const RowKernels& row_kernels(Isa isa) {
   switch (isa) {
     case Isa::scalar:
+    case Isa::neon:
+    case Isa::dotprod:
+    case Isa::i8mm:
       return kScalarRowKernels;
     case Isa::avx2:
     case Isa::avx_vnni:
