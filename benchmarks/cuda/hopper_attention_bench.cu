@@ -27,37 +27,28 @@ using cuda::hopper::ForwardPolicy;
 
 // Policies that are not the library's, to measure what each idea brings.
 struct Turns128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, true, 0, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, true, 40, 232};
+};
+struct Eager128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, false, 40, 232};
 };
 struct Wide128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 160, 2, false, true, 0, 40, 232};
-};
-struct WideTurns128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 160, 2, true, true, 0, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 2, 160, 2, false, true, 40, 232};
 };
 struct Wider128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, false, true, 0, 24, 240};
+  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, false, true, 24, 240};
 };
 struct NoTurns64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, true, 0, 32, 160};
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, true, 32, 160};
 };
 struct Eager64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, false, 0, 32, 160};
-};
-struct Polynomial64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, 1, 32, 160};
-};
-struct Polynomials64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, 2, 32, 160};
-};
-struct Wide64 {
-  static constexpr ForwardPolicy kPolicy{64, 2, 160, 2, true, true, 0, 40, 232};
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, false, 32, 160};
 };
 struct Turns256 {
-  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, true, true, 0, 40, 232};
+  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, true, true, 40, 232};
 };
 struct Narrow256 {
-  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, 0, 40, 232};
+  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, 40, 232};
 };
 
 struct Variant {
@@ -68,13 +59,11 @@ struct Variant {
 const Variant kVariants[] = {
     {"turns", 128, cuda::hopper::forward_instance<Turns128, false>},
     {"160 keys", 128, cuda::hopper::forward_instance<Wide128, false>},
-    {"160 keys, turns", 128, cuda::hopper::forward_instance<WideTurns128, false>},
     {"176 keys", 128, cuda::hopper::forward_instance<Wider128, false>},
+    {"2 warpgroups", 64, cuda::hopper::forward_instance<cuda::hopper::Forward64Short, false>},
+    {"eager rescale", 128, cuda::hopper::forward_instance<Eager128, false>},
     {"no turns", 64, cuda::hopper::forward_instance<NoTurns64, false>},
     {"eager rescale", 64, cuda::hopper::forward_instance<Eager64, false>},
-    {"1 polynomial", 64, cuda::hopper::forward_instance<Polynomial64, false>},
-    {"2 polynomials", 64, cuda::hopper::forward_instance<Polynomials64, false>},
-    {"160 keys", 64, cuda::hopper::forward_instance<Wide64, false>},
     {"turns", 256, cuda::hopper::forward_instance<Turns256, false>},
     {"64 keys", 256, cuda::hopper::forward_instance<Narrow256, false>},
 };
@@ -340,6 +329,18 @@ void compare(const Shape& shape, bool variants, int rounds) {
   std::fflush(stdout);
 }
 
+// Pages of 16 beside pages of 64 tokens.
+void compare_pages(int length, int head_size) {
+  Bench large(even(length, head_size, 64, true)), small(even(length, head_size, 16, true));
+  std::vector<double> ratios;
+  for (int round = 0; round < 7; ++round) {
+    const double time = large.hopper(6);
+    ratios.push_back(time / small.hopper(6));
+  }
+  std::printf("%s: pages of 16 at %.3f of that\n", describe(large.shape()).c_str(), median(ratios));
+  std::fflush(stdout);
+}
+
 // Answers lines of standard input: `open length size heads kv_heads page causal` with the
 // operations of a call, `run calls` with the milliseconds of one.
 int serve() {
@@ -378,12 +379,13 @@ int main(int count, char** arguments) {
   const bool variants = what == "variants";
   for (const int head_size : {128, 64, 256}) {
     for (const bool causal : {true, false}) {
-      for (const int length : {1024, 4096, 16384}) {
+      for (const int length : {1024, 2048, 4096, 8192, 16384}) {
         compare(even(length, head_size, 64, causal), variants, variants ? 3 : 5);
       }
     }
-    compare(even(8192, head_size, 16, true), false, 5);
-    compare(even(8192, head_size, 64, true), false, 5);
+  }
+  for (const int head_size : {128, 64, 256}) {
+    for (const int length : {1024, 4096, 16384}) compare_pages(length, head_size);
   }
   compare(even(8192, 128, 64, true, 8, 64), false, 5);
   Shape ragged = even(16384, 128, 64, true, 8, 32);

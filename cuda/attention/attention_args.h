@@ -26,6 +26,7 @@ struct AttentionArgs {
   float score_factor;  // to scores in base 2
   float soft_cap;
   float soft_cap_inner;  // scale / soft_cap
+  bool fold_splits;  // of large tiles that one thread block does whole: a softmax for each split
   const float* sinks;
   SequenceTable sequences;
   Plan plan;

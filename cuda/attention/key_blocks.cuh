@@ -16,65 +16,84 @@ struct KeyBlocks {
   static constexpr int kRowBytes = kHeadSize * Format::kBytes;
   static constexpr int kChunk = kRowBytes % 16 == 0 ? 16 : 8;
   static constexpr int kChunks = kRowBytes / kChunk;  // of a row
-  static constexpr int kPageSlots = kKeyBlock / 8;
+  // Keys that lie together in every page; a block is eight of these boxes.
+  static constexpr int kBox = 8;
+  static constexpr int kBoxes = kKeyBlock / kBox;
 
   const AttentionArgs& args;
   const Tile& tile;         // shared
-  const std::byte** slots;  // shared: [kPageBlocks][kPageSlots], keys of the tile's head in a page
+  const std::byte** boxes;  // shared: [kPageBlocks][kBoxes], where the keys of a box begin
 
-  // From there to the head's scales; `scales` is the offset of head 0's from keys of head 0.
-  __device__ unsigned scale_offset(unsigned scales) const {
-    return scales - (tile.head << args.page_shift) * (kRowBytes - 4);
-  }
-
-  // Page of the block's part `slot`; -1 if none of its keys is wanted.
-  __device__ int page(int block, int slot) const {
-    const int keys_of_slot = min(1 << args.page_shift, kKeyBlock);
-    const int key = block * kKeyBlock + slot * keys_of_slot;
-    if (slot * keys_of_slot >= kKeyBlock || key >= tile.end_key ||
-        key + keys_of_slot <= tile.first_key) {
-      return -1;
-    }
+  // Page of a box; -1 if none of its keys is wanted.
+  __device__ int page(int block, int box) const {
+    const int key = block * kKeyBlock + box * kBox;
+    if (key >= tile.end_key || key + kBox <= tile.first_key) return -1;
     return __ldg(args.sequences.pages + tile.first_page + (key >> args.page_shift));
   }
 
-  __device__ void set_page(int block, int slot, int page) const {
-    slots[(block % kPageBlocks) * kPageSlots + slot] =
-        args.keys + (static_cast<std::size_t>(tile.head) << args.page_shift) * kRowBytes +
+  __device__ void set_page(int block, int box, int page) const {
+    const int in_page = (block * kKeyBlock + box * kBox) & ((1 << args.page_shift) - 1);
+    const std::size_t row =
+        (static_cast<std::size_t>(tile.head) << args.page_shift) + (page < 0 ? 0 : in_page);
+    boxes[block % kPageBlocks * kBoxes + box] =
+        args.keys + row * kRowBytes +
         (page < 0 ? 0 : static_cast<std::size_t>(page) * args.page_bytes);
   }
 
-  // Starts the copy of a block whose pages are set. `to` is the stage: keys, values, scales.
+  // Starts the copy of a block whose pages are set. `to` is the stage: keys, values, scales. In an
+  // `inner` block, neither the first nor the last of the tile, all keys are wanted.
+  template <bool kInner>
   __device__ void load(int block, unsigned to, int key_pitch, int slot_bytes) const {
-    const int thread = threadIdx.x;
-    const int slot_shift = min(args.page_shift, 6);
-    const int mask = (1 << args.page_shift) - 1;
-    const int first_key = tile.first_key, end_key = tile.end_key;
-    const std::byte* const* row_slots = slots + (block % kPageBlocks) * kPageSlots;
+    const std::byte* const* from_boxes = boxes + block % kPageBlocks * kBoxes;
+    const int first = kInner ? 0 : tile.first_key - block * kKeyBlock;
+    const int end = kInner ? kKeyBlock : tile.end_key - block * kKeyBlock;
     constexpr int kCopies = kKeyBlock * kChunks;
+    constexpr int kSteps = (kCopies + kThreads - 1) / kThreads;
+    const int thread = threadIdx.x % kThreads;
+    // All places before the first copy: a read behind a copy would wait.
+    const std::byte* from[kSteps];
 #pragma unroll
-    for (int first = 0; first < kCopies; first += kThreads) {
-      const int i = first + thread;
-      if (kCopies % kThreads != 0 && i >= kCopies) break;
-      const int row = i / kChunks;
-      const int chunk = i - row * kChunks;
-      const int key = block * kKeyBlock + row;
-      const bool wanted = key >= first_key && key < end_key;
-      const std::byte* from =
-          row_slots[row >> slot_shift] + (key & mask) * kRowBytes + chunk * kChunk;
-      const unsigned place = to + row * key_pitch + chunk * kChunk;
-      copy_async<kChunk>(place, from, wanted);
-      copy_async<kChunk>(place + slot_bytes, from + args.value_offset, wanted);
+    for (int step = 0; step < kSteps; ++step) {
+      const int row = row_of(thread, step), chunk = chunk_of(thread, step);
+      const std::byte* box = from_boxes[row / kBox % kBoxes];
+      from[step] = box + static_cast<unsigned>(row % kBox * kRowBytes + chunk * kChunk);
     }
-    if constexpr (Format::kScaled) {
-      for (int i = thread; i < 2 * kKeyBlock; i += kThreads) {
-        const int row = i % kKeyBlock;
-        const int key = block * kKeyBlock + row;
-        const std::byte* from =
-            row_slots[row >> slot_shift] + (key & mask) * 4 +
-            scale_offset(i < kKeyBlock ? args.key_scale_offset : args.value_scale_offset);
-        copy_async<4>(to + 2 * slot_bytes + i * 4, from, key >= first_key && key < end_key);
-      }
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      const int row = row_of(thread, step), chunk = chunk_of(thread, step);
+      if (kCopies % kThreads != 0 && row >= kKeyBlock) break;
+      const bool wanted = kInner || (row >= first && row < end);
+      const unsigned place = to + row * key_pitch + chunk * kChunk;
+      copy_async<kChunk>(place, from[step], wanted);
+      copy_async<kChunk>(place + slot_bytes, from[step] + args.value_offset, wanted);
+    }
+    if constexpr (Format::kScaled) load_scales(block, to + 2 * slot_bytes, first, end);
+  }
+
+ private:
+  // Chunk `chunk` of row `row` is copied by `thread` in step `step`; written so that the thread's
+  // part and the step's fall apart where they can.
+  __device__ static int row_of(int thread, int step) {
+    if constexpr (kThreads % kChunks == 0) return thread / kChunks + step * (kThreads / kChunks);
+    return (thread + step * kThreads) / kChunks;
+  }
+  __device__ static int chunk_of(int thread, int step) {
+    if constexpr (kThreads % kChunks == 0) return thread % kChunks;
+    return (thread + step * kThreads) % kChunks;
+  }
+
+  // Scales of the keys, then of the values. They are four bytes apart where keys are kRowBytes.
+  __device__ void load_scales(int block, unsigned to, int first, int end) const {
+    const std::byte* const* from_boxes = boxes + block % kPageBlocks * kBoxes;
+    const int mask = (1 << args.page_shift) - 1;
+    for (int i = threadIdx.x; i < 2 * kKeyBlock; i += kThreads) {
+      const int row = i % kKeyBlock;
+      const int box_row =
+          (tile.head << args.page_shift) + ((block * kKeyBlock + row / kBox * kBox) & mask);
+      const bool wanted = row >= first && row < end;
+      const unsigned offset = (i < kKeyBlock ? args.key_scale_offset : args.value_scale_offset) -
+                              box_row * (kRowBytes - 4) + row % kBox * 4;
+      copy_async<4>(to + i * 4, from_boxes[row / kBox] + (wanted ? offset : 0), wanted);
     }
   }
 };

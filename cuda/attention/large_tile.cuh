@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
   queue.start(counters->large_items);
   __syncthreads();
   while (tile.rows > 0) {
-    const int first_block = tile.first_block();
+    const int first_block = tile.first_block(), end_block = tile.end_block();
     if (threadIdx.x < (kAhead + 1) * 8) {
       const int block = first_block + threadIdx.x / 8;
       blocks.set_page(block, threadIdx.x % 8, blocks.page(block, threadIdx.x % 8));
@@ -252,8 +252,9 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
     __syncthreads();
     const int asked = queue.ask();
     for (int block = first_block; block < first_block + kAhead; ++block) {
-      if (block < tile.end_block()) {
-        blocks.load(block, start + Body::stage_of(block), kMemory.key_pitch, kMemory.slot);
+      if (block < end_block) {
+        blocks.template load<false>(block, start + Body::stage_of(block), kMemory.key_pitch,
+                                    kMemory.slot);
       }
       commit_copies();
     }
@@ -265,12 +266,16 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
     SoftmaxState states[kRowTiles][2];
     Body::clear(sums, states);
     const float factor = args.soft_cap > 0 ? 1.0f : args.score_factor;
-    for (int block = first_block; block < tile.end_block(); ++block) {
+    for (int block = first_block; block < end_block; ++block) {
       wait_copies<kAhead - 1>();
       __syncthreads();
-      if (block + kAhead < tile.end_block()) {
-        blocks.load(block + kAhead, start + Body::stage_of(block + kAhead), kMemory.key_pitch,
-                    kMemory.slot);
+      const int ahead = block + kAhead;
+      if (ahead + 1 < end_block) {
+        blocks.template load<true>(ahead, start + Body::stage_of(ahead), kMemory.key_pitch,
+                                   kMemory.slot);
+      } else if (ahead < end_block) {
+        blocks.template load<false>(ahead, start + Body::stage_of(ahead), kMemory.key_pitch,
+                                    kMemory.slot);
       }
       commit_copies();
       const int later_page = threadIdx.x < 8 ? blocks.page(block + kAhead + 1, threadIdx.x) : -1;
@@ -290,14 +295,15 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
       Body::add_values(sums, scores, stage_start + value_lane);
       if (threadIdx.x < 8) blocks.set_page(block + kAhead + 1, threadIdx.x, later_page);
 
-      const bool last = block + 1 == tile.end_block();
-      if (last || (block + 1) % kSplitBlocks == 0) {
+      const bool last = block + 1 == end_block;
+      if (last || ((block + 1) % kSplitBlocks == 0 && (args.fold_splits || tile.partial >= 0))) {
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
           sum_lanes(states[i][0]);
           sum_lanes(states[i][1]);
         }
-        const bool first_split = block / kSplitBlocks == tile.first_block() / kSplitBlocks;
+        const bool first_split =
+            !args.fold_splits || block / kSplitBlocks == tile.first_block() / kSplitBlocks;
         if (tile.partial >= 0) {
           Body::write_partial(args, tile, block / kSplitBlocks, sums, states, first_row, lane);
           if (!last) Body::clear(sums, states);

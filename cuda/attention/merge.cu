@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kSplitsAtOnce = 32;  // a lane each
-constexpr int kLoadsAtOnce = 16;
+constexpr int kLoadsAtOnce = 32;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
 // attention::merge for 32 splits at once, the factors in parallel: lane i folds split i into those
@@ -88,6 +88,7 @@ template <int kColumns>
 __global__ void __launch_bounds__(kThreads)
     merge_kernel(const __grid_constant__ AttentionArgs args, int head_size) {
   wait_for_previous_kernel();
+  allow_next_kernel();
   // Both loads at once; there may be fewer items, but not less memory.
   MergeItem item =
       args.plan.merges[min(static_cast<int>(blockIdx.x), args.plan.merge_capacity - 1)];

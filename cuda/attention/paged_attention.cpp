@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "attention/dependent_launch.h"
+#include "attention/hopper/hopper_attention.h"
 #include "attention/kernels.h"
 #include "attention/merge.h"
 #include "attention/tile_policy.h"
@@ -22,6 +23,11 @@ PlanShape shape_of(const Launch& launch, const PagedAttentionCall& call) {
           launch.multiprocessors};
 }
 
+// A plan of the portable kernels, and behind it the tiles of the Hopper kernels.
+std::size_t plans_bytes(const PlanShape& shape) {
+  return plan_bytes(shape) + hopper_workspace_bytes(shape.rows, shape.sequences, shape.heads);
+}
+
 // Parts of the workspace; all grow with each of the limits.
 struct Workspace {
   std::size_t partial, partial_states, carry, plan, total;
@@ -35,7 +41,7 @@ struct Workspace {
     partial_states = partial + aligned(rows * head_size * sizeof(float));
     carry = partial_states + aligned(rows * sizeof(float2));
     plan = carry + aligned(threads_rows * padded_width(head_size) * sizeof(float));
-    total = plan + plan_bytes(shape);
+    total = plan + plans_bytes(shape);
   }
 };
 
@@ -65,19 +71,33 @@ int page_shift(int page_size) {
   return shift;
 }
 
-PlanArgs plan_args(const Launch& launch, const PagedAttentionCall& call, const Plan& plan) {
+HopperOptions hopper_options(const HopperShare& share, const PlanShape& shape, std::byte* plans) {
+  HopperOptions options;
+  options.least_rows = share.all ? 0 : share.least_rows;
+  options.tiles = plans + plan_bytes(shape);
+  return options;
+}
+
+// Most rows of a sequence that is left to the portable kernels.
+int most_portable_rows(const HopperShare& share, const SequenceTable& sequences) {
+  return share.least_rows > 0 ? share.least_rows - 1 : sequences.max_rows;
+}
+
+PlanArgs plan_args(const Launch& launch, const PagedAttentionCall& call, const HopperShare& share,
+                   const Plan& plan) {
   const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
   return {call.sequences,
           call.kv.kv_heads,
           call.heads / call.kv.kv_heads,
           call.window,
           kSmallTileLimit,
+          most_portable_rows(share, call.sequences),
           launch.multiprocessors * kernels.small.blocks_per_sm,
           launch.multiprocessors * kernels.large.blocks_per_sm,
           plan};
 }
 
-AttentionArgs attention_args(const PagedAttentionCall& call, const Plan& plan,
+AttentionArgs attention_args(const Launch& launch, const PagedAttentionCall& call, const Plan& plan,
                              const Workspace& workspace) {
   const KvView& kv = call.kv;
   const int element = kv.type == KvType::int8 ? 1 : 2;
@@ -98,6 +118,7 @@ AttentionArgs attention_args(const PagedAttentionCall& call, const Plan& plan,
   args.score_factor = call.scale * 1.4426950408889634f;
   args.soft_cap = call.soft_cap;
   args.soft_cap_inner = call.soft_cap > 0 ? call.scale / call.soft_cap : 0;
+  args.fold_splits = launch.deterministic;
   args.sinks = call.sinks;
   args.sequences = call.sequences;
   args.plan = plan;
@@ -105,6 +126,16 @@ AttentionArgs attention_args(const PagedAttentionCall& call, const Plan& plan,
   args.partial_states = reinterpret_cast<float2*>(call.workspace + workspace.partial_states);
   args.carry = reinterpret_cast<float4*>(call.workspace + workspace.carry);
   return args;
+}
+
+Status make_plans(const Launch& launch, const PagedAttentionCall& call, std::byte* memory) {
+  const PlanShape shape = shape_of(launch, call);
+  const HopperShare share = hopper_share(launch, call);
+  if (share.least_rows > 0) {
+    Status status = list_hopper_tiles(launch, call, hopper_options(share, shape, memory));
+    if (!status || share.all) return status;
+  }
+  return launch_plan(launch, plan_args(launch, call, share, plan_layout(shape, memory)));
 }
 
 Status launch_tiles(const Launch& launch, const TileKernel& tile, const AttentionArgs& args,
@@ -139,13 +170,12 @@ std::size_t attention_workspace_bytes(int max_rows, int max_sequences, int heads
 
 std::size_t attention_plan_bytes(int max_rows, int max_sequences, int heads, int max_keys,
                                  int multiprocessors) {
-  return plan_bytes({max_rows, max_sequences, heads, max_keys, multiprocessors});
+  return plans_bytes({max_rows, max_sequences, heads, max_keys, multiprocessors});
 }
 
 Status plan_attention(const Launch& launch, const PagedAttentionCall& call) {
   if (Status status = check(call); !status) return status;
-  return launch_plan(launch,
-                     plan_args(launch, call, plan_layout(shape_of(launch, call), call.plan)));
+  return make_plans(launch, call, call.plan);
 }
 
 Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
@@ -155,13 +185,18 @@ Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
   const PlanShape shape = shape_of(launch, call);
   const Workspace workspace(shape, call.kv.head_size);
   std::byte* plan_memory = call.plan != nullptr ? call.plan : call.workspace + workspace.plan;
-  const Plan plan = plan_layout(shape, plan_memory);
   if (call.plan == nullptr) {
-    if (Status status = launch_plan(launch, plan_args(launch, call, plan)); !status) return status;
+    if (Status status = make_plans(launch, call, plan_memory); !status) return status;
   }
-  const AttentionArgs args = attention_args(call, plan, workspace);
+  const HopperShare share = hopper_share(launch, call);
+  if (share.least_rows > 0) {
+    Status status = hopper_attention(launch, call, hopper_options(share, shape, plan_memory));
+    if (!status || share.all) return status;
+  }
+  const Plan plan = plan_layout(shape, plan_memory);
+  const AttentionArgs args = attention_args(launch, call, plan, workspace);
   const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
-  const int most_rows = sequences.max_rows * args.group;  // of one sequence
+  const int most_rows = most_portable_rows(share, sequences) * args.group;  // of one sequence
   const bool alike = sequences.total_rows == sequences.count * sequences.max_rows;
   if (most_rows > kSmallTileLimit) {
     if (Status status = launch_tiles(launch, kernels.large, args, "attention of large tiles");

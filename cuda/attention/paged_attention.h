@@ -39,8 +39,9 @@ std::size_t attention_plan_bytes(int max_rows, int max_sequences, int heads, int
                                  int multiprocessors);
 Status plan_attention(const Launch& launch, const PagedAttentionCall& call);
 
-// A row's bits depend on its own query, keys and values alone: not on how a prompt is cut into
-// passes, on the other sequences, or on pages.
+// With Launch::deterministic a row's bits depend on its own query, keys and values alone: not on
+// how a prompt is cut into passes, on the other sequences, or on pages. Without it long prompts
+// save themselves the separate softmax of each 512 keys.
 //
 // Errors: unsupported for a head size outside 64, 80, 96, 128, 192, 256 (and the small ones of test
 // models, 16, 24 and 32), for a KV type other than f16, bf16, int8, and for a page size other than

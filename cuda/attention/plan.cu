@@ -25,6 +25,11 @@ struct SequenceWork {
   int small_items = 0, large_items = 0, merges = 0, partial_rows = 0;
 };
 
+__device__ int planned_tokens(const PlanArgs& args, int sequence) {
+  const int tokens = args.sequences.rows[sequence];
+  return tokens > args.most_tokens ? 0 : tokens;
+}
+
 // The tiles of a sequence.
 struct SequenceTiles {
   int rows = 0;  // tokens x group
@@ -33,7 +38,7 @@ struct SequenceTiles {
   bool small = false;
 
   __device__ SequenceTiles(const PlanArgs& args, int sequence) {
-    const int tokens = args.sequences.rows[sequence];
+    const int tokens = planned_tokens(args, sequence);
     first_position = args.sequences.first_position[sequence];
     rows = tokens * args.group;
     small = rows <= args.small_limit;
@@ -217,7 +222,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
   SequenceWork base;
   for (int first = 0; first < count; first += kPlanThreads) {
     const int sequence = first + threadIdx.x;
-    const bool real = sequence < count && args.sequences.rows[sequence] > 0;
+    const bool real = sequence < count && planned_tokens(args, sequence) > 0;
     int run = 0;
     SequenceWork work;
     if (real) {

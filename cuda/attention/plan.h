@@ -64,6 +64,7 @@ struct PlanArgs {
   SequenceTable sequences;
   int kv_heads, group, window;
   int small_limit;               // rows of a sequence up to which its tiles are small
+  int most_tokens;               // of a sequence; those with more are left out
   int small_slots, large_slots;  // thread blocks that run at once
   Plan plan;
 };

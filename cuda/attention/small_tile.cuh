@@ -199,7 +199,8 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
     const int asked = queue.ask();
     for (int block = first_block; block < first_block + kAhead; ++block) {
       if (block < end_block) {
-        blocks.load(block, start + Body::stage_of(block), kMemory.key_pitch, kMemory.slot);
+        blocks.template load<false>(block, start + Body::stage_of(block), kMemory.key_pitch,
+                                    kMemory.slot);
       }
       commit_copies();
     }
@@ -213,9 +214,13 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
     for (int block = first_block; block < end_block; ++block) {
       wait_copies<kAhead - 1>();
       __syncthreads();
-      if (block + kAhead < end_block) {
-        blocks.load(block + kAhead, start + Body::stage_of(block + kAhead), kMemory.key_pitch,
-                    kMemory.slot);
+      const int ahead = block + kAhead;
+      if (ahead + 1 < end_block) {
+        blocks.template load<true>(ahead, start + Body::stage_of(ahead), kMemory.key_pitch,
+                                   kMemory.slot);
+      } else if (ahead < end_block) {
+        blocks.template load<false>(ahead, start + Body::stage_of(ahead), kMemory.key_pitch,
+                                    kMemory.slot);
       }
       commit_copies();
       const int later_page = threadIdx.x < 8 ? blocks.page(block + kAhead + 1, threadIdx.x) : -1;
@@ -228,7 +233,7 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
       BlockScores scores;
       Body::all_scores(scores, scores_memory, lane);
       prepare_scores<Format>(args, tile, block, scores, scales, bounds, lane >> 2, lane);
-      Body::rescale(sums, softmax_step(scores, factor, states));
+      Body::rescale(sums, softmax_step(scores, factor, states, tile.rows > 8));
       if constexpr (Format::kScaled) scale_scores(scores, scales + kKeyBlock, lane);
       Body::add_values(sums, scores, stage_start + value_lane, warp);
       if (threadIdx.x < 8) blocks.set_page(block + kAhead + 1, threadIdx.x, later_page);

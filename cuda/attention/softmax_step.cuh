@@ -66,12 +66,18 @@ __device__ inline void mask_scores(BlockScores& scores, int block, int2 top, int
 
 // One step of the online softmax: scores become 2^(factor * score - maximum). The states' sums stay
 // those of the lane's own keys until sum_lanes. Returns what each row's sum of values is multiplied
-// with, mostly 1 for both.
-__device__ inline float2 softmax_step(BlockScores& scores, float factor,
-                                      SoftmaxState (&states)[2]) {
+// with, mostly 1 for both. Without `bottom` the lower eight rows do not exist.
+__device__ inline float2 softmax_step(BlockScores& scores, float factor, SoftmaxState (&states)[2],
+                                      bool bottom = true) {
   float rescale[2];
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
+    if (row == 1 && !bottom) {
+#pragma unroll
+      for (int tile = 0; tile < 8; ++tile) scores[tile][2] = scores[tile][3] = 0;
+      rescale[1] = 1;
+      break;
+    }
     SoftmaxState& state = states[row];
     float largest = fmaxf(scores[0][2 * row], scores[0][2 * row + 1]);
 #pragma unroll
@@ -108,9 +114,9 @@ __device__ inline void sum_lanes(SoftmaxState& state) {
 
 // Merges a sum of values. A side with factor 0 leaves the other's bits, the sign of a 0 too.
 __device__ inline float merge_sum(float left, float right, MergeFactors factors) {
-  if (factors.right == 0.0f) return left;
-  if (factors.left == 0.0f) return __fmul_rn(right, factors.right);
-  return __fmaf_rn(left, factors.left, __fmul_rn(right, factors.right));
+  const float product = __fmul_rn(right, factors.right);
+  const float merged = factors.left == 0.0f ? product : __fmaf_rn(left, factors.left, product);
+  return factors.right == 0.0f ? left : merged;
 }
 
 __device__ inline float finish_row(const AttentionArgs& args, const SoftmaxState& state, int head) {

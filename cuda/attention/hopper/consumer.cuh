@@ -137,8 +137,8 @@ struct Consumer {
       mask_scores(state.scores, state.first_key, state.end_key,
                   block * kBlockKeys + lane() % 4 * 2);
     }
-    return state.softmax.template step<Shape, kMasked>(state.scores,
-                                                       kSoftCap ? 1.0f : args.score_factor);
+    return state.softmax.template step<kPolicy.lazy_rescale>(state.scores,
+                                                             kSoftCap ? 1.0f : args.score_factor);
   }
 
   // Values of a block that is masked, once they are there.
@@ -248,15 +248,6 @@ struct Consumer {
     }
   }
 
-  __device__ Tile load_tile(int stage) const {
-    Tile tile;
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%5];\nld.shared.b32 %4, [%5 + 16];"
-                 : "=r"(tile.first_row), "=r"(tile.rows), "=r"(tile.first_position),
-                   "=r"(tile.keys), "=r"(tile.head)
-                 : "r"(pipe.tile(stage)));
-    return tile;
-  }
-
   __device__ void run() const {
     State state;
     state.uses = 0;
@@ -264,7 +255,7 @@ struct Consumer {
     for (int count = 0;; ++count) {
       const RingPlace<kPolicy.query_stages> place(count);
       MemoryBarrier::wait(pipe.arrived(Pipe::kQuery, place.stage), place.parity);
-      const Tile tile = load_tile(place.stage);
+      const Tile tile = pipe.load_tile(place.stage);
       if (tile.rows == 0) return;
       compute(state, tile, place.stage);
       store(state, tile);

@@ -24,7 +24,12 @@ __global__ void __launch_bounds__(Shape::kPolicy.threads(), 1)
   if (warpgroup == 0) {
     give_registers<Shape::kPolicy.producer_registers>();
     const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
-    if (warp == 0) Producer<Shape>{args, pipe, static_cast<int>(threadIdx.x)}.run();
+    const Producer<Shape> producer{args, pipe, static_cast<int>(threadIdx.x % 32)};
+    if (warp == 0) {
+      producer.bring_queries_and_keys();
+    } else if (warp == 1) {
+      producer.bring_values();
+    }
   } else {
     take_registers<Shape::kPolicy.consumer_registers>();
     Consumer<Shape, kSoftCap>{args, pipe, warpgroup - 1, static_cast<int>(threadIdx.x % 128)}.run();

@@ -2,9 +2,10 @@
 
 namespace quire::cuda::hopper {
 
-ForwardKernel forward_kernel_64(bool soft_cap) {
-  return soft_cap ? forward_instance<Forward64Capped, true>()
-                  : forward_instance<Forward64, false>();
+ForwardKernel forward_kernel_64(bool soft_cap, bool short_rows) {
+  if (soft_cap) return forward_instance<Forward64Short, true>();
+  if (short_rows) return forward_instance<Forward64Short, false>();
+  return forward_instance<Forward64, false>();
 }
 
 }  // namespace quire::cuda::hopper

@@ -13,8 +13,8 @@ struct ForwardKernel {
   int shared_bytes = 0;
 };
 
-// Each in a file of its own, for the compile time.
-ForwardKernel forward_kernel_64(bool soft_cap);
+// Each in a file of its own, for the compile time. `short_rows`: for sequences of few rows.
+ForwardKernel forward_kernel_64(bool soft_cap, bool short_rows);
 ForwardKernel forward_kernel_128(bool soft_cap);
 ForwardKernel forward_kernel_256(bool soft_cap);
 

@@ -14,10 +14,14 @@ using namespace hopper;
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr int kLeastTileRows = 128;
 
-ForwardKernel forward_kernel(int head_size, bool soft_cap) {
-  switch (head_size) {
+// Rows of the longest sequence up to which the short policy is the faster.
+constexpr int kShortRows = 1024;
+
+ForwardKernel kernel_for(const PagedAttentionCall& call, const HopperOptions& options) {
+  const bool soft_cap = call.soft_cap > 0;
+  switch (call.kv.head_size) {
     case 64:
-      return forward_kernel_64(soft_cap);
+      return forward_kernel_64(soft_cap, options.causal && call.sequences.max_rows <= kShortRows);
     case 128:
       return forward_kernel_128(soft_cap);
     case 256:
@@ -55,6 +59,7 @@ TileListArgs list_args(const PagedAttentionCall& call, const HopperOptions& opti
   args.block_keys = policy.block_keys;
   args.window = call.window;
   args.causal = options.causal;
+  args.least_rows = options.least_rows;
   args.list = tile_list_layout(
       {call.sequences.total_rows, call.sequences.count, policy.rows(), kv.kv_heads}, memory);
   return args;
@@ -115,10 +120,27 @@ Status hopper::launch_forward(const Launch& launch, const PagedAttentionCall& ca
 bool hopper_attention_takes(int compute_capability, const PagedAttentionCall& call) {
   const KvView& kv = call.kv;
   return compute_capability == 90 && call.scale > 0 && kv.type == KvType::bf16 &&
-         forward_kernel(kv.head_size, false).kernel != nullptr && kv.kv_heads > 0 &&
+         kernel_for(call, {}).kernel != nullptr && kv.kv_heads > 0 &&
          call.heads % kv.kv_heads == 0 && kv.page_size >= 16 &&
          (kv.page_size & (kv.page_size - 1)) == 0 && kv.page_bytes % 16 == 0 &&
          kv.layer_offset % 16 == 0 && reinterpret_cast<std::uintptr_t>(kv.base) % 16 == 0;
+}
+
+HopperShare hopper_share(const Launch& launch, const PagedAttentionCall& call) {
+  if (launch.deterministic || !hopper_attention_takes(launch.compute_capability, call)) return {};
+  const SequenceTable& sequences = call.sequences;
+  const int tile_rows = kernel_for(call, {}).policy.rows();
+  const int least_rows = tile_rows / 2;  // half a tile costs as much as a whole one
+  if (sequences.max_rows < least_rows) return {};
+  const bool alike = sequences.total_rows == sequences.count * sequences.max_rows;
+  // Of the others no more is known here than how many rows they have together.
+  const int longest_tiles = (sequences.max_rows + tile_rows - 1) / tile_rows;
+  const int tiles =
+      alike ? sequences.count * longest_tiles
+            : std::max(longest_tiles,
+                       (sequences.total_rows - sequences.count * least_rows) / tile_rows);
+  if (2 * tiles * call.heads < launch.multiprocessors) return {};
+  return {least_rows, alike};
 }
 
 std::size_t hopper_workspace_bytes(int max_rows, int max_sequences, int kv_heads) {
@@ -127,7 +149,7 @@ std::size_t hopper_workspace_bytes(int max_rows, int max_sequences, int kv_heads
 
 Status list_hopper_tiles(const Launch& launch, const PagedAttentionCall& call,
                          const HopperOptions& options) {
-  const ForwardKernel kernel = forward_kernel(call.kv.head_size, call.soft_cap > 0);
+  const ForwardKernel kernel = kernel_for(call, options);
   return launch_tile_list(launch, list_args(call, options, kernel.policy));
 }
 
@@ -139,8 +161,7 @@ Status hopper_attention(const Launch& launch, const PagedAttentionCall& call,
                  "128, 256 in bf16, pages are of 16 tokens or more, the scale is positive",
                  call.kv.head_size, call.kv.page_size, call.scale);
   }
-  return launch_forward(launch, call, options,
-                        forward_kernel(call.kv.head_size, call.soft_cap > 0));
+  return launch_forward(launch, call, options, kernel_for(call, options));
 }
 
 }  // namespace quire::cuda

@@ -16,14 +16,24 @@ namespace quire::cuda {
 struct HopperOptions {
   bool causal = true;            // false: every row sees all keys of its sequence
   float* log_sum_exp = nullptr;  // [heads][total_rows], natural, with the sink; or null
+  int least_rows = 0;  // sequences with fewer rows are left out: their output is not written
   // What list_hopper_tiles made, so that a pass does it once for its layers; null: made within the
   // call, in its workspace. Calls that share a list run one after the other.
   std::byte* tiles = nullptr;
 };
 
 // Whether hopper_attention can compute the call on a device of this compute capability (9.0 as 90):
-// bf16 keys and values, head size 64, 128 or 256, pages of 16 tokens or more.
+// bf16 keys and values, head size 64, 128 or 256, pages of 16 tokens or more, a positive scale.
 bool hopper_attention_takes(int compute_capability, const PagedAttentionCall& call);
+
+// Which sequences of a call are better computed here, and which by the portable kernels.
+struct HopperShare {
+  int least_rows = 0;  // sequences with so many rows or more; 0: none
+  bool all = false;    // no sequence is left to the portable kernels
+};
+// None where bits have to be those of the portable kernels (launch.deterministic), or where there
+// are too few tiles to occupy the device.
+HopperShare hopper_share(const Launch& launch, const PagedAttentionCall& call);
 
 // Bytes of workspace, or of a list of tiles, that any call within these limits needs.
 std::size_t hopper_workspace_bytes(int max_rows, int max_sequences, int kv_heads);

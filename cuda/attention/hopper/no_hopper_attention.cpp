@@ -8,6 +8,10 @@ bool hopper_attention_takes(int, const PagedAttentionCall&) {
   return false;
 }
 
+HopperShare hopper_share(const Launch&, const PagedAttentionCall&) {
+  return {};
+}
+
 std::size_t hopper_workspace_bytes(int, int, int) {
   return 0;
 }

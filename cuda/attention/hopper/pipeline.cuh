@@ -13,6 +13,7 @@ struct Tile {
   int first_position;
   int keys;  // of the sequence
   int head;
+  int first_page;  // of the sequence
 };
 
 // Key blocks of a tile, taken from the last to the first. Of [begin, end), those in
@@ -34,13 +35,14 @@ struct TileBlocks {
 };
 
 // Shared memory of a thread block and its barriers: of each stage of queries, keys and values one
-// that tells of its arrival and one that tells that the consumers are done with it.
+// that tells of its arrival and one that tells that the consumers are done with it; of each stage
+// of queries also one that tells that its tile is known.
 template <class Shape>
 struct Pipeline {
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
   static constexpr ForwardMemory kMemory{kPolicy};
   static constexpr int kConsumerWarps = kPolicy.warpgroups * 4;
-  enum Kind { kQuery = 0, kKeys = 4, kValues = 8 };
+  enum Kind { kQuery = 0, kKeys = 4, kValues = 8, kTile = 12 };
 
   unsigned start;
 
@@ -59,13 +61,32 @@ struct Pipeline {
   }
   __device__ unsigned tile(int stage) const { return start + kMemory.tiles + stage * 32; }
 
+  __device__ void store_tile(int stage, const Tile& tile) const {
+    asm volatile(
+        "st.shared.v4.b32 [%0], {%1, %2, %3, %4};\nst.shared.v2.b32 [%0 + 16], {%5, %6};" ::"r"(
+            this->tile(stage)),
+        "r"(tile.first_row), "r"(tile.rows), "r"(tile.first_position), "r"(tile.keys),
+        "r"(tile.head), "r"(tile.first_page)
+        : "memory");
+  }
+  __device__ Tile load_tile(int stage) const {
+    Tile tile;
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%6];\nld.shared.v2.b32 {%4, %5}, [%6 + 16];"
+                 : "=r"(tile.first_row), "=r"(tile.rows), "=r"(tile.first_position),
+                   "=r"(tile.keys), "=r"(tile.head), "=r"(tile.first_page)
+                 : "r"(this->tile(stage)));
+    return tile;
+  }
+
   // By one thread.
   __device__ void create_barriers() const {
     for (int stage = 0; stage < 2; ++stage) {
       for (const Kind kind : {kQuery, kKeys, kValues}) {
         MemoryBarrier::create(arrived(kind, stage), 1);
-        MemoryBarrier::create(released(kind, stage), kConsumerWarps);
+        // The warp that brings values reads the tile that comes with queries.
+        MemoryBarrier::create(released(kind, stage), kConsumerWarps + (kind == kQuery ? 1 : 0));
       }
+      MemoryBarrier::create(arrived(kTile, stage), 1);
     }
     MemoryBarrier::publish();
   }

@@ -5,8 +5,8 @@
 
 namespace quire::cuda::hopper {
 
-// One warp that takes tiles and brings their queries, keys and values. A block of keys is several
-// boxes of tokens of one page; each lane brings one.
+// A warp that brings data: one takes tiles and brings their queries and keys, another the values. A
+// block of keys or values is several boxes of tokens of one page; each lane brings one.
 template <class Shape>
 struct Producer {
   using Pipe = Pipeline<Shape>;
@@ -17,100 +17,118 @@ struct Producer {
   Pipe pipe;
   int lane;
 
-  __device__ int ask() const { return lane == 0 ? atomicAdd(&args.list.counters->next, 1) : 0; }
-
-  // Page of this lane's box of a block; -1 if none of the box's keys is wanted.
-  __device__ int page_of(const std::int32_t* pages, const TileBlocks& blocks, int block,
-                         int token) const {
-    const int key = block * kPolicy.block_keys + token;
-    if (block < blocks.begin || key >= blocks.end_key ||
-        key + (1 << args.box_shift) <= blocks.first_key) {
-      return -1;
-    }
-    return __ldg(pages + (key >> args.page_shift));
-  }
-
-  __device__ void run() const {
-    const int token = lane << args.box_shift;  // of this lane's box, in the block
-    const bool has_box = token < kPolicy.block_keys;
-    const unsigned box_place = token * kPolicy.head_size * 2;
-    const int page_mask = (1 << args.page_shift) - 1;
+  __device__ void bring_queries_and_keys() const {
     const int tiles = args.list.counters->entries * args.heads_per_entry;
-
     int next = __shfl_sync(0xffffffffu, ask(), 0);
-    int uses = 0;  // of the rings of keys and values
+    int uses = 0;
     for (int count = 0;; ++count) {
       const RingPlace<kPolicy.query_stages> place(count);
       if (next >= tiles) {
-        MemoryBarrier::wait(pipe.released(Pipe::kQuery, place.stage), place.parity ^ 1);
+        post(place, {});
         if (lane == 0) {
-          store_tile(place.stage, {});
           MemoryBarrier::arrive(pipe.arrived(Pipe::kQuery, place.stage));
           leave();
         }
         return;
       }
       const TileEntry entry = args.list.entries[next / args.heads_per_entry];
-      const Tile tile{entry.first_row, entry.rows, entry.first_position, entry.keys,
-                      entry.first_head + next % args.heads_per_entry};
+      const Tile tile{entry.first_row,
+                      entry.rows,
+                      entry.first_position,
+                      entry.keys,
+                      entry.first_head + next % args.heads_per_entry,
+                      entry.first_page};
       next = ask();
       const TileBlocks blocks(args, tile, kPolicy.block_keys);
-      const std::int32_t* pages = args.pages + entry.first_page;
-      const int kv_head = tile.head / args.group;
-
-      const auto bring = [&](typename Pipe::Kind kind, unsigned to, int use, int block, int page) {
-        const RingPlace<kStages> at(use);
-        MemoryBarrier::wait(pipe.released(kind, at.stage), at.parity ^ 1);
-        const unsigned barrier = pipe.arrived(kind, at.stage);
-        if (lane == 0) MemoryBarrier::arrive_expecting(barrier, Pipe::kMemory.block_bytes);
-        __syncwarp();
-        if (has_box) {
-          const int key = block * kPolicy.block_keys + token;
-          const int head = kind == Pipe::kKeys ? kv_head : args.kv_heads + kv_head;
-          copy_box(to + at.stage * Pipe::kMemory.block_bytes + box_place, args.kv, barrier, 0, 0, 0,
-                   ((head << args.page_shift) | (key & page_mask)) / kAtomRows, page);
-        }
-        __syncwarp();
-      };
-
-      int page = page_of(pages, blocks, blocks.end - 1, token);
-      int later_page = page_of(pages, blocks, blocks.end - 2, token);
-      bring(Pipe::kKeys, pipe.keys(0), uses, blocks.end - 1, page);
+      int block = blocks.end - 1;
+      int page = page_of(tile, blocks, block);
+      bring<Pipe::kKeys>(tile, uses++, block, page);
+      page = page_of(tile, blocks, block - 1);
       bring_queries(tile, place);
-      for (int block = blocks.end - 1; block >= blocks.begin; --block, ++uses) {
-        if (block > blocks.begin) {
-          bring(Pipe::kKeys, pipe.keys(0), uses + 1, block - 1, later_page);
-        }
-        bring(Pipe::kValues, pipe.values(0), uses, block, page);
+      while (--block >= blocks.begin) {
+        const int later_page = page_of(tile, blocks, block - 1);
+        bring<Pipe::kKeys>(tile, uses++, block, page);
         page = later_page;
-        later_page = page_of(pages, blocks, block - 2, token);
       }
       next = __shfl_sync(0xffffffffu, next, 0);
     }
   }
 
+  __device__ void bring_values() const {
+    int uses = 0;
+    for (int count = 0;; ++count) {
+      const RingPlace<kPolicy.query_stages> place(count);
+      MemoryBarrier::wait(pipe.arrived(Pipe::kTile, place.stage), place.parity);
+      const Tile tile = pipe.load_tile(place.stage);
+      __syncwarp();
+      if (lane == 0) MemoryBarrier::arrive(pipe.released(Pipe::kQuery, place.stage));
+      if (tile.rows == 0) return;
+      const TileBlocks blocks(args, tile, kPolicy.block_keys);
+      int block = blocks.end - 1;
+      int page = page_of(tile, blocks, block);
+      for (; block >= blocks.begin; --block) {
+        const int later_page = page_of(tile, blocks, block - 1);
+        bring<Pipe::kValues>(tile, uses++, block, page);
+        page = later_page;
+      }
+    }
+  }
+
+ private:
+  __device__ int ask() const { return lane == 0 ? atomicAdd(&args.list.counters->next, 1) : 0; }
+
+  // First token of this lane's box, in the block.
+  __device__ int box_token() const { return lane << args.box_shift; }
+
+  // Page of this lane's box of a block; -1 if none of the box's keys is wanted.
+  __device__ int page_of(const Tile& tile, const TileBlocks& blocks, int block) const {
+    const int key = block * kPolicy.block_keys + box_token();
+    if (box_token() >= kPolicy.block_keys || block < blocks.begin || key >= blocks.end_key ||
+        key + (1 << args.box_shift) <= blocks.first_key) {
+      return -1;
+    }
+    return __ldg(args.pages + tile.first_page + (key >> args.page_shift));
+  }
+
+  // The count-th block of keys or values, once its place is free.
+  template <typename Pipe::Kind kKind>
+  __device__ void bring(const Tile& tile, int count, int block, int page) const {
+    const RingPlace<kStages> place(count);
+    MemoryBarrier::wait(pipe.released(kKind, place.stage), place.parity ^ 1);
+    const unsigned barrier = pipe.arrived(kKind, place.stage);
+    if (lane == 0) MemoryBarrier::arrive_expecting(barrier, Pipe::kMemory.block_bytes);
+    __syncwarp();
+    if (box_token() < kPolicy.block_keys) {
+      const unsigned to = kKind == Pipe::kKeys ? pipe.keys(place.stage) : pipe.values(place.stage);
+      const int head = tile.head / args.group + (kKind == Pipe::kKeys ? 0 : args.kv_heads);
+      const int key = block * kPolicy.block_keys + box_token();
+      const int token = head << args.page_shift | (key & ((1 << args.page_shift) - 1));
+      copy_box(to + box_token() * kPolicy.head_size * 2, args.kv, barrier, 0, 0, 0,
+               token / kAtomRows, page);
+    }
+    __syncwarp();
+  }
+
+  // Tells the others of a tile, once they have read what was there.
+  __device__ void post(const RingPlace<kPolicy.query_stages>& place, const Tile& tile) const {
+    MemoryBarrier::wait(pipe.released(Pipe::kQuery, place.stage), place.parity ^ 1);
+    if (lane == 0) {
+      pipe.store_tile(place.stage, tile);
+      MemoryBarrier::arrive(pipe.arrived(Pipe::kTile, place.stage));
+    }
+  }
+
   __device__ void bring_queries(const Tile& tile,
                                 const RingPlace<kPolicy.query_stages>& place) const {
-    MemoryBarrier::wait(pipe.released(Pipe::kQuery, place.stage), place.parity ^ 1);
+    post(place, tile);
     const unsigned barrier = pipe.arrived(Pipe::kQuery, place.stage);
-    if (lane == 0) {
-      store_tile(place.stage, tile);
-      MemoryBarrier::arrive_expecting(barrier, Pipe::kMemory.query_bytes);
-    }
+    if (lane == 0) MemoryBarrier::arrive_expecting(barrier, Pipe::kMemory.query_bytes);
     __syncwarp();
     if (lane < kParts) {
       copy_box(pipe.query(place.stage) + lane * kPolicy.rows() * 128, args.query, barrier,
                lane * kBoxElements, tile.head, tile.first_row);
     }
     __syncwarp();
-  }
-
-  __device__ void store_tile(int stage, const Tile& tile) const {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};\nst.shared.b32 [%0 + 16], %5;" ::"r"(
-                     pipe.tile(stage)),
-                 "r"(tile.first_row), "r"(tile.rows), "r"(tile.first_position), "r"(tile.keys),
-                 "r"(tile.head)
-                 : "memory");
   }
 
   // Sets the counters to 0 for the next launch, once nobody takes tiles any more.

@@ -2,8 +2,6 @@
 
 #include <cuda_bf16.h>
 
-#include "attention/hopper/policy.h"
-
 namespace quire::cuda::hopper {
 
 // The online softmax of a thread's two rows over its share of a block's scores (as wgmma leaves
@@ -21,19 +19,6 @@ __device__ inline float reciprocal_fast(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-}
-
-// The same to 1e-4 without the special function unit, for x up to 127; below -126, 2^-126 or so. A
-// polynomial in the fraction and the integer added to the exponent (FlashAttention-4).
-__device__ inline float exp2_polynomial(float x) {
-  constexpr float kRound = 12582912;  // 1.5 * 2^23: leaves the integer in the low bits
-  const float bounded = fmaxf(x, -126.0f);
-  const float shifted = __fadd_rd(bounded, kRound);
-  const float fraction = __fsub_rn(bounded, __fsub_rn(shifted, kRound));
-  float power = __fmaf_rn(fraction, 0.077119089663028717f, 0.227564394474029541f);
-  power = __fmaf_rn(power, fraction, 0.695146143436431885f);
-  power = __fmaf_rn(power, fraction, 1.0f);
-  return __int_as_float(__float_as_int(power) + (__float_as_int(shifted) << 23));
 }
 
 // c * tanh(score / c) in base 2.
@@ -79,7 +64,7 @@ struct SoftmaxRows {
   // Scores become 2^(factor * (score - maximum)). Returns what the rows' sums of values have to be
   // multiplied with. A row that sees nothing of a block keeps its bits: the factor is 1. Lazy: the
   // maximum is an earlier block's while scores stay near it.
-  template <class Shape, bool kMasked, int kCount>
+  template <bool kLazy, int kCount>
   __device__ float2 step(float (&scores)[kCount], float factor) {
     float rescale[2];
 #pragma unroll
@@ -94,8 +79,7 @@ struct SoftmaxRows {
       most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
       most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
       rescale[row] = 1;
-      if (Shape::kPolicy.lazy_rescale ? (most - maximum[row]) * factor > kRescaleAbove
-                                      : most > maximum[row]) {
+      if (kLazy ? (most - maximum[row]) * factor > kRescaleAbove : most > maximum[row]) {
         rescale[row] = exp2_fast((maximum[row] - most) * factor);
         maximum[row] = most;
       }
@@ -106,12 +90,7 @@ struct SoftmaxRows {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
           float& score = scores[4 * i + 2 * row + e];
-          const float power = __fmaf_rn(score, factor, -from);
-          if (i % 8 >= Shape::kPolicy.polynomials) {
-            score = exp2_fast(power);
-          } else {
-            score = kMasked && score == kNoScore ? 0.0f : exp2_polynomial(power);
-          }
+          score = exp2_fast(__fmaf_rn(score, factor, -from));
           sums[e] = __fadd_rn(sums[e], score);
         }
       }

@@ -73,6 +73,7 @@ __global__ void __launch_bounds__(kThreads)
                 args.sequences.first_position[first + thread],
                 args.sequences.first_page[first + thread], 0};
       }
+      if (mine.rows < args.least_rows) mine.rows = mine.first_position = 0;
       int keys = 0;
       mine.section = (keys_before + sum_before(mine.keys(), scratch, keys)) / args.section_keys;
       keys_before += keys;

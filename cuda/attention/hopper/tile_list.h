@@ -51,6 +51,7 @@ struct TileListArgs {
   int block_keys;
   int window;
   bool causal;
+  int least_rows;  // sequences with fewer are left out
   TileList list;
 };
 // Key-value heads whose keys and values are read at a time: all if they fit the cache.

@@ -85,6 +85,8 @@ class PagedCase {
     return view;
   }
 
+  void set_deterministic(bool value) { stream_.launch.deterministic = value; }
+
   // Outputs [row][heads][head_size] as bf16 bits. `capture`: through a graph, replayed twice.
   std::vector<std::uint16_t> attend(const std::vector<Part>& parts, bool capture = false) {
     Arrays arrays;

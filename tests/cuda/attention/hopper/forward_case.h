@@ -143,24 +143,46 @@ class ForwardCase {
       require_ok(cuda::list_hopper_tiles(stream_.launch, call, options));
     }
     std::size_t tiles_bytes() const { return bytes_; }
+    ForwardResult results() { return {output_->read(), log_sum_exp_->read()}; }
     // Checks that the workspace past what was asked for is untouched.
     ForwardResult read() {
-      ForwardResult result{output_->read(), log_sum_exp_->read()};
+      ForwardResult result = results();
       const std::vector<std::byte> workspace = workspace_->read();
       REQUIRE(std::all_of(workspace.begin() + static_cast<std::ptrdiff_t>(bytes_), workspace.end(),
                           [](std::byte b) { return b == std::byte{0xff}; }));
       return result;
     }
     void poison() {
+      workspace_->poison();
+      poison_results();
+    }
+    void poison_results() {
       output_->poison();
       log_sum_exp_->poison();
-      workspace_->poison();
       REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
     }
     std::vector<std::uint16_t> portable() {
       poison();
       require_ok(cuda::paged_attention(stream_.launch, call));
       return output_->read();
+    }
+    // By the kernels that the library chooses on this device, with the plan made before or not.
+    std::vector<std::uint16_t> chosen(bool planned) {
+      poison();
+      cuda::Launch launch = stream_.launch;
+      launch.compute_capability = 90;
+      call.plan = nullptr;
+      DeviceMemory<std::byte> plan(
+          cuda::attention_plan_bytes(call.sequences.total_rows, call.sequences.count, call.heads,
+                                     call.sequences.max_keys, launch.multiprocessors));
+      if (planned) {
+        call.plan = plan.get();
+        require_ok(cuda::plan_attention(launch, call));
+      }
+      require_ok(cuda::paged_attention(launch, call));
+      std::vector<std::uint16_t> output = output_->read();
+      call.plan = nullptr;
+      return output;
     }
     cudaStream_t stream() const { return stream_.launch.stream; }
 
