@@ -108,8 +108,10 @@ Loops loops_of(Isa isa) {
       return {vpdpbusd_512, fma_512, nullptr};
     case Isa::avx512_bf16:
       return {vpdpbusd_512, fma_512, vdpbf16ps_512};
-    case Isa::amx:
+    case Isa::amx_int8:
       return {tdpbssd, fma_512, tdpbf16ps};
+    case Isa::amx:
+      return {vpdpbusd_512, fma_512, tdpbf16ps};
     case Isa::neon:
     case Isa::dotprod:
     case Isa::i8mm:

@@ -23,6 +23,8 @@ std::string_view isa_name(Isa isa) {
       return "avx512";
     case Isa::avx512_bf16:
       return "avx512bf16";
+    case Isa::amx_int8:
+      return "amxint8";
     case Isa::amx:
       return "amx";
     case Isa::neon:

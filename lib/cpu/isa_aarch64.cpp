@@ -28,6 +28,7 @@ bool supports(Isa isa) {
     case Isa::avx_vnni:
     case Isa::avx512:
     case Isa::avx512_bf16:
+    case Isa::amx_int8:
     case Isa::amx:
       return false;
   }

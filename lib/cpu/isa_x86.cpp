@@ -78,6 +78,7 @@ bool supports(Isa isa) {
       return has_avx512();
     case Isa::avx512_bf16:
       return has_avx512_bf16();
+    case Isa::amx_int8:
     case Isa::amx:
       return has_amx();
     case Isa::neon:

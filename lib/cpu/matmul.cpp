@@ -128,6 +128,9 @@ constexpr MatmulKernels kAmx = {
     prepare<quantise_row_avx512, BfloatOrder::tiles, round_row_avx512_bf16>,
     multiply<multiply_amx>};
 
+constexpr MatmulKernels kAmxInt8 = {
+    prepare<quantise_row_avx512, BfloatOrder::tiles, round_row_avx512_bf16>,
+    multiply<multiply_amx_int8>};
 constexpr MatmulKernels kNeon = {prepare<quantise_row_neon>, multiply<multiply_neon>};
 constexpr MatmulKernels kDotprod = {prepare<quantise_row_neon>, multiply<multiply_dotprod>};
 constexpr MatmulKernels kI8mm = {prepare<quantise_row_neon>, multiply<multiply_i8mm>};
@@ -149,6 +152,8 @@ const MatmulKernels& matmul_kernels(Isa isa) {
       return kNeon;
     case Isa::amx:
       return kAmx;
+    case Isa::amx_int8:
+      return kAmxInt8;
     case Isa::avx512_bf16:
       return kAvx512Bf16;
     case Isa::avx512:

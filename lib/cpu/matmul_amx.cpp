@@ -4,21 +4,18 @@
 namespace quire::cpu {
 namespace {
 
-constexpr int kIntegerTokens = 8;  // fewer are faster without tiles
+constexpr int kIntegerTokens = 16;  // fewer leave a tile partly empty
 
 }  // namespace
 
 void multiply_amx(const MatmulArgs& args) {
-  switch (args.form) {
-    case MatmulForm::integer:
-      return args.tokens < kIntegerTokens ? multiply_avx512(args) : multiply_amx_integer(args);
-    case MatmulForm::bfloat_tiles:
-      return multiply_amx_bfloat(args);
-    case MatmulForm::expanded:
-    case MatmulForm::plain:
-    case MatmulForm::bfloat_pairs:
-      return multiply_avx512_bf16(args);
-  }
+  if (args.form == MatmulForm::bfloat_tiles) return multiply_amx_bfloat(args);
+  multiply_avx512_bf16(args);
+}
+
+void multiply_amx_int8(const MatmulArgs& args) {
+  const bool fills = args.form == MatmulForm::integer && args.tokens >= kIntegerTokens;
+  return fills ? multiply_amx_integer(args) : multiply_amx(args);
 }
 
 }  // namespace quire::cpu

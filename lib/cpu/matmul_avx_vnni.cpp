@@ -5,6 +5,13 @@
 namespace quire::cpu {
 namespace {
 
+// Made where it is needed: a zero that is kept would take a register.
+QUIRE_ALWAYS_INLINE inline __m256i zero() {
+  __m256i made;
+  asm volatile("vpxor %0, %0, %0" : "=x"(made));
+  return made;
+}
+
 struct VnniDots {
   // Tables, and the masks of types with halves of a group, leave registers for fewer tokens.
   template <class Format>
@@ -20,7 +27,7 @@ struct VnniDots {
       if constexpr (Format::kOffsetShift >= 0) {
         dots[t] = load_start<Format, part>(activations[t * stride]);
       } else {
-        asm volatile("vpxor %0, %0, %0" : "=x"(dots[t]));  // a zero in a register would take one
+        dots[t] = zero();
       }
     });
     unroll<8 / PackedSizes<Format>::kParts>([&](auto q) LAMBDA {

@@ -85,6 +85,7 @@ void multiply_avx_vnni(const MatmulArgs& args);
 void multiply_avx512(const MatmulArgs& args);
 void multiply_avx512_bf16(const MatmulArgs& args);
 void multiply_amx(const MatmulArgs& args);
+void multiply_amx_int8(const MatmulArgs& args);
 void multiply_neon(const MatmulArgs& args);
 void multiply_dotprod(const MatmulArgs& args);
 void multiply_i8mm(const MatmulArgs& args);

@@ -23,6 +23,9 @@ void multiply_avx512(const MatmulArgs& args) {
 void multiply_avx512_bf16(const MatmulArgs& args) {
   multiply_scalar(args);
 }
+void multiply_amx_int8(const MatmulArgs& args) {
+  multiply_scalar(args);
+}
 void multiply_amx(const MatmulArgs& args) {
   multiply_scalar(args);
 }

@@ -193,7 +193,7 @@ MatmulForm form_of(DType type, Compute compute, Isa isa) {
   }
   if (type == DType::bf16 && compute == Compute::automatic) {
     if (isa == Isa::avx512_bf16) return MatmulForm::bfloat_pairs;
-    if (isa == Isa::amx) return MatmulForm::bfloat_tiles;
+    if (isa == Isa::amx || isa == Isa::amx_int8) return MatmulForm::bfloat_tiles;
   }
   return MatmulForm::plain;
 }

@@ -17,6 +17,7 @@ const RowKernels& row_kernels(Isa isa) {
       return kAvx2RowKernels;
     case Isa::avx512:
     case Isa::avx512_bf16:
+    case Isa::amx_int8:
     case Isa::amx:
       return kAvx512RowKernels;
   }

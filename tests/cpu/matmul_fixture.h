@@ -35,7 +35,7 @@ inline std::vector<Isa> isas() {
 // Whether activations are rounded to bfloat16.
 inline bool rounds_activations(DType type, Compute compute, Isa isa) {
   return type == DType::bf16 && compute == Compute::automatic &&
-         (isa == Isa::avx512_bf16 || isa == Isa::amx);
+         (isa == Isa::avx512_bf16 || isa == Isa::amx || isa == Isa::amx_int8);
 }
 
 using Random = std::mt19937;
