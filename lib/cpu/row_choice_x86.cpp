@@ -25,7 +25,14 @@ const RowKernels& row_kernels(Isa isa) {
 }
 
 const PairKernels* pair_kernels(Isa isa) {
-  return isa == Isa::avx512_bf16 || isa == Isa::amx ? &kAvx512Bf16PairKernels : nullptr;
+  switch (isa) {
+    case Isa::avx512_bf16:
+    case Isa::amx_int8:
+    case Isa::amx:
+      return &kAvx512Bf16PairKernels;
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace quire::cpu
