@@ -17,24 +17,16 @@ int ceil_divide(int a, int b) {
 // Costs are in bytes of weights that one multiprocessor reads in that time.
 constexpr double kSliceBytes = 70e3;    // waiting for other thread blocks' partial sums
 constexpr double kClusterBytes = 30e3;  // the same in a cluster
+constexpr double kSumBytes = 5e3;       // adding the sums of a group's warps
 constexpr double kWayBytes = 110e3;     // under way for the full bandwidth
 constexpr double kTileBytes = 2.5e3;    // mma.sync of 256 rows, 8 tokens and 64 columns
 constexpr double kWideBytes = 1.5e3;    // wgmma of the same
-constexpr double kWaveBytes = 100e3;    // starting and ending a tile
 constexpr int kMostStages = 16;
-
-bool is_plain(WeightKind kind) {
-  return kind == WeightKind::bfloat || kind == WeightKind::float32;
-}
 
 // Share of its bandwidth that a multiprocessor reaches with so many warps.
 double share_of_warps(WeightKind kind, int warps) {
-  return std::min(1.0, is_plain(kind) ? 0.8 + warps / 40.0 : 0.4 + warps / 26.0);
-}
-
-// Adding the sums of a group's warps: only while others do not wait for their weights.
-double sum_bytes(WeightKind kind) {
-  return is_plain(kind) ? 0.5e3 : 5e3;
+  const bool plain = kind == WeightKind::bfloat || kind == WeightKind::float32;
+  return std::min(1.0, plain ? 0.8 + warps / 40.0 : 0.4 + warps / 26.0);
 }
 
 struct Cut {
@@ -94,15 +86,10 @@ ProductPlan with_groups(const ProductArgs& args, WeightKind kind, const ProductL
   plan.shared_bytes = fixed + static_cast<std::size_t>(plan.stages) * stage;
   const double way = static_cast<double>(plan.stages) * warps * unit_block_bytes(kind);
   const double share = plan.stages == all_stages ? 1.0 : std::min(1.0, way / kWayBytes);
-  // A multiprocessor can read faster than its share while others have nothing left to read.
-  const double most =
-      static_cast<double>(units) * plan.slice_chunks * plan.chunk_blocks * unit_block_bytes(kind);
-  const double mean = static_cast<double>(args.units) * args.blocks * unit_block_bytes(kind) /
-                      limits.multiprocessors;
-  plan.cost =
-      std::max(mean, (is_plain(kind) ? 0.7 : 0.9) * most) / (share * share_of_warps(kind, warps)) +
-      (plan.slice_chunks > 1 ? group_units * sum_bytes(kind) : 0) + 0.02 * most +
-      0.5 * static_cast<double>(input_bytes);
+  plan.cost = static_cast<double>(units) * plan.slice_chunks * plan.chunk_blocks *
+                  unit_block_bytes(kind) / (share * share_of_warps(kind, warps)) +
+              (plan.slice_chunks > 1 ? group_units * kSumBytes : 0) +
+              0.5 * static_cast<double>(input_bytes);
   if (plan.slices > 1) {
     plan.cost += kSliceBytes + 2.0 * static_cast<double>(partial_bytes) / plan.slices / peers;
   }
@@ -159,7 +146,7 @@ ProductPlan plan_tiles(const ProductArgs& args, const ProductLimits& limits, con
     plan.clustered = limits.clusters && plan.slices > 1;
     const int places = plan.clustered ? limits.multiprocessors / 16 * 16 : limits.multiprocessors;
     const int waves = ceil_divide(tiles * plan.slices, std::max(1, places));
-    plan.cost = waves * (kWaveBytes + block_bytes * plan.slice_chunks * plan.chunk_blocks);
+    plan.cost = waves * block_bytes * plan.slice_chunks * plan.chunk_blocks;
     if (plan.slices > 1) {
       plan.cost += plan.clustered ? kClusterBytes + static_cast<double>(tile_partials) / plan.slices
                                   : kSliceBytes + 1.5 * static_cast<double>(tile_partials);
