@@ -35,6 +35,7 @@ Result<std::unique_ptr<Device>> open_cuda_device(const EngineOptions& options) {
     int count = 0;
     const cudaError_t code = cudaGetDeviceCount(&count);
     if (code != cudaSuccess) {
+      cudaGetLastError();
       return error(StatusCode::device_error, "device \"{}\": {} ({})", options.device,
                    cudaGetErrorString(code), cudaGetErrorName(code));
     }

@@ -37,7 +37,7 @@ struct WorkLimits {
   int head_size = 0;
   int experts = 0;       // of a mixture; 0: there is none
   int experts_used = 0;  // by a row
-  int logit_rows = 0;  // rows of one head call
+  int logit_rows = 0;    // rows of one head call
   int vocabulary = 0;
   int context = 0;  // tokens of a sequence
 };
