@@ -197,6 +197,8 @@ class Bench {
     options_.causal = shape.causal;
     tiles_ = device<std::byte>(cuda::hopper_workspace_bytes(total_rows, count, shape.kv_heads));
     options_.tiles = tiles_.get();
+    variant_tiles_ =
+        device<std::byte>(cuda::hopper_workspace_bytes(total_rows, count, shape.kv_heads));
     require(cuda::list_hopper_tiles(launch_, call_, options_));
     require(cudaDeviceSynchronize());
   }
@@ -218,7 +220,8 @@ class Bench {
   }
   double variant(int calls, const ForwardKernel& kernel) {
     cuda::HopperOptions options = options_;
-    options.tiles = nullptr;  // of another number of rows
+    options.tiles = variant_tiles_.get();
+    require(cuda::hopper::list_forward_tiles(launch_, call_, options, kernel));
     return time(calls,
                 [&] { require(cuda::hopper::launch_forward(launch_, call_, options, kernel)); });
   }
@@ -253,7 +256,7 @@ class Bench {
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
   std::vector<Memory<int>> arrays_;
   Memory<__nv_bfloat16> cache_, query_, output_;
-  Memory<std::byte> workspace_, tiles_;
+  Memory<std::byte> workspace_, tiles_, variant_tiles_;
 };
 
 constexpr int kTokens = 16384;

@@ -8,9 +8,10 @@
 namespace quire::cuda::hopper {
 
 // A warpgroup that computes 64 rows of a tile (FlashAttention-3, Shah et al. 2024). The product of
-// the queries with the next keys and that of the weights with the values run while the softmax of
-// the next scores is computed; the warpgroups take turns in starting products, so that one's
-// softmax runs beside another's products.
+// the queries with the next keys and that of the weights with the values are started together,
+// before the softmax of the next scores; nvcc 13.0 moves the wait for the latter in front of that
+// softmax, so it runs beside the other warpgroups' products. With `ping_pong` these take turns in
+// starting theirs.
 template <class Shape, bool kSoftCap>
 struct Consumer {
   using Pipe = Pipeline<Shape>;

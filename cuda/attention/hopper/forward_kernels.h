@@ -18,7 +18,10 @@ ForwardKernel forward_kernel_64(bool soft_cap, bool short_rows);
 ForwardKernel forward_kernel_128(bool soft_cap);
 ForwardKernel forward_kernel_256(bool soft_cap);
 
-// hopper_attention with a kernel of the caller's choice, which has to fit the call.
+// list_hopper_tiles and hopper_attention with a kernel of the caller's choice, which has to fit the
+// call.
+Status list_forward_tiles(const Launch& launch, const PagedAttentionCall& call,
+                          const HopperOptions& options, const ForwardKernel& kernel);
 Status launch_forward(const Launch& launch, const PagedAttentionCall& call,
                       const HopperOptions& options, const ForwardKernel& kernel);
 

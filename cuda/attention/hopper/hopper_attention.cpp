@@ -90,6 +90,11 @@ ForwardArgs forward_args(const PagedAttentionCall& call, const HopperOptions& op
 
 }  // namespace
 
+Status hopper::list_forward_tiles(const Launch& launch, const PagedAttentionCall& call,
+                                  const HopperOptions& options, const ForwardKernel& kernel) {
+  return launch_tile_list(launch, list_args(call, options, kernel.policy));
+}
+
 Status hopper::launch_forward(const Launch& launch, const PagedAttentionCall& call,
                               const HopperOptions& options, const ForwardKernel& kernel) {
   const KvView& kv = call.kv;
@@ -149,8 +154,7 @@ std::size_t hopper_workspace_bytes(int max_rows, int max_sequences, int kv_heads
 
 Status list_hopper_tiles(const Launch& launch, const PagedAttentionCall& call,
                          const HopperOptions& options) {
-  const ForwardKernel kernel = kernel_for(call, options);
-  return launch_tile_list(launch, list_args(call, options, kernel.policy));
+  return list_forward_tiles(launch, call, options, kernel_for(call, options));
 }
 
 Status hopper_attention(const Launch& launch, const PagedAttentionCall& call,
