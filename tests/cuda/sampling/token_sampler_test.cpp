@@ -23,7 +23,8 @@ bool has_gpu() {
 struct DeviceRows {
   float* data = nullptr;
   explicit DeviceRows(const std::vector<float>& host) {
-    REQUIRE(cudaMalloc(&data, host.size() * sizeof(float)) == cudaSuccess);
+    REQUIRE(cudaMalloc(reinterpret_cast<void**>(&data), host.size() * sizeof(float)) ==
+            cudaSuccess);
     REQUIRE(cudaMemcpy(data, host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice) ==
             cudaSuccess);
   }
