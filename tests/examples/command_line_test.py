@@ -413,7 +413,7 @@ class Batch(CommandLineTest):
                 content = file.read()
             self.assertEqual(content.count(b"tokenizer.chat_template"), 1)
             with open(model, "wb") as file:
-                file.write(content.replace(b"tokenizer.chat_template", b"tokenizer.other_template"[:23]))
+                file.write(content.replace(b"tokenizer.chat_template", b"tokenizer.chat_templatX"))
             requests = b'{"prompt": "x", "max_tokens": 1}\n{"prompt": "x", "max_tokens": 1, "raw": true}\n'
             base = ["batch", "--model", model, "--input", "-", "--output", "-"]
             chat, raw = map(json.loads, self.succeed(*base, stdin=requests).splitlines())
