@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <deque>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -49,6 +50,10 @@ std::optional<std::string> check(const Arguments& arguments) {
   if (arguments.engine.model.empty()) return "--model is missing";
   if (arguments.input.empty()) return "--input is missing";
   if (arguments.output.empty()) return "--output is missing";
+  std::error_code none_such;
+  if (std::filesystem::equivalent(arguments.input, arguments.output, none_such)) {
+    return "--output " + arguments.output + ": is the same file as --input";
+  }
   return std::nullopt;
 }
 
@@ -63,6 +68,7 @@ class Batch {
     const std::size_t window = arguments_.engine.options.scheduling.max_queued;
     std::string text;
     while (lines_.size() < window && std::getline(in_, text)) {
+      ++read_;
       if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
       submit(text);
     }
@@ -119,13 +125,17 @@ class Batch {
   void submit(const std::string& text) {
     Line& line = lines_.emplace_back();
     quire::Request request = arguments_.defaults;
-    const quire::Result<Json> value = examples::parse_json(text);
+    const quire::Result<Json> value = examples::parse_json(text, read_);
     if (value && value->is_object() && value->contains("id")) line.result["id"] = (*value)["id"];
     const quire::Status status = value ? prepare(*value, request) : value.status();
     const quire::Result<quire::RequestId> id =
         status ? engine_.submit(request) : quire::Result<quire::RequestId>(status);
     if (!id) {
-      line.result["error"] = id.status().message();
+      const bool chat = !request.messages.empty() || !request.template_json.empty();
+      const bool raw_helps = chat && !engine_.tokenizer().has_chat_template();
+      line.result["error"] =
+          id.status().message() +
+          (raw_helps ? "; with --raw or \"raw\": true a prompt is continued as it is" : "");
       line.done = true;
       return;
     }
@@ -146,8 +156,13 @@ class Batch {
   std::ostream& out_;
   std::deque<Line> lines_;  // references stay valid: it grows and shrinks only at its ends
   std::map<quire::RequestId, Line*> running_;
+  std::size_t read_ = 0;  // lines of the input, empty ones too
   std::size_t written_ = 0;
 };
+
+std::string name_of(const std::string& path, const char* standard) {
+  return path == "-" ? std::string("standard ") + standard : path;
+}
 
 int run(const CommandLine& line, const Arguments& arguments) {
   std::ifstream input_file;
@@ -171,7 +186,8 @@ int run(const CommandLine& line, const Arguments& arguments) {
   while (true) {
     batch.submit_more();
     batch.write_finished();
-    if (!out) return line.failed(arguments.output + ": cannot be written");
+    if (in.bad()) return line.failed(name_of(arguments.input, "input") + ": cannot be read");
+    if (!out) return line.failed(name_of(arguments.output, "output") + ": cannot be written");
     if (batch.finished()) return 0;
     const quire::Result<quire::StepReport> step = engine->step();
     batch.deliver(engine->events());

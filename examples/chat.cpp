@@ -132,7 +132,7 @@ class Chat {
     std::string answer;
     if (quire::Status status = stream(*id, answer); !status) return status;
     history_.push_back({"assistant", answer});
-    return {};
+    return examples::finish_output();
   }
 
   // Prints the answer as it comes, until it ends or Ctrl-C cancels it.

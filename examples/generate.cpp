@@ -79,7 +79,9 @@ quire::Status read_prompt(const Arguments& arguments, quire::Request& request) {
   if (arguments.messages_file) {
     const quire::Result<Json> conversation = examples::read_json_file(*arguments.messages_file);
     if (!conversation) return conversation.status();
-    return examples::read_conversation(*conversation, request);
+    const quire::Status status = examples::read_conversation(*conversation, request);
+    if (status) return status;
+    return {status.code(), *arguments.messages_file + ": " + status.message()};
   }
   if (!arguments.prompt && !arguments.prompt_file) return {};  // --tokens
   quire::Result<std::string> text = arguments.prompt ? quire::Result<std::string>(*arguments.prompt)

@@ -49,7 +49,7 @@ struct Arguments {
   std::string messages_file;
   std::optional<bool> add_generation_prompt;
   std::optional<std::string> template_file, bos, eos;
-  Time now;
+  std::optional<Time> now;
 };
 
 CommandLine describe(Arguments& arguments) {
@@ -87,8 +87,9 @@ std::optional<std::string> check(const Arguments& arguments) {
     return "--decode, --decode-stream and --template exclude one another";
   }
   if (arguments.render && arguments.messages_file.empty()) return "--template needs --messages";
-  if (!arguments.render && (arguments.template_file || !arguments.messages_file.empty())) {
-    return "--messages and --template-file need --template";
+  if (!arguments.render && (arguments.template_file || !arguments.messages_file.empty() ||
+                            arguments.now || arguments.add_generation_prompt)) {
+    return "--messages, --template-file, --add-generation-prompt and --now need --template";
   }
   if ((arguments.bos || arguments.eos) && !arguments.template_file) {
     return "--bos and --eos need --template-file";
@@ -103,7 +104,8 @@ quire::Result<Json> read_variables(const Arguments& arguments) {
   quire::Result<Json> value = examples::read_json_file(arguments.messages_file);
   if (!value) return value.status();
   Json variables = value->is_array() ? Json{{"messages", *value}} : *value;
-  if (!variables.is_object() || !variables.contains("messages")) {
+  if (!variables.is_object() || !variables.contains("messages") ||
+      !variables["messages"].is_array()) {
     return quire::Status(
         quire::StatusCode::malformed,
         arguments.messages_file + ": expected an array of messages or an object with \"messages\"");
@@ -125,13 +127,14 @@ quire::Result<std::string> render_file(const Arguments& arguments, Json variable
   for (const char* name : {"tools", "documents"}) {
     if (!variables.contains(name)) variables[name] = nullptr;
   }
-  return quire::render_chat_template(*source, examples::to_text(variables), arguments.now.seconds);
+  return quire::render_chat_template(*source, examples::to_text(variables),
+                                     arguments.now.value_or(Time()).seconds);
 }
 
 quire::Result<std::string> render(const quire::Tokenizer& tokenizer, const Arguments& arguments,
                                   Json variables) {
   quire::TemplateOptions options;
-  options.now = arguments.now.seconds;
+  options.now = arguments.now.value_or(Time()).seconds;
   const Json add = variables["add_generation_prompt"];
   options.add_generation_prompt = !add.is_boolean() || add.get<bool>();
   variables.erase("add_generation_prompt");

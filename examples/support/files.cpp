@@ -40,9 +40,12 @@ void print(std::string_view text) {
 }
 
 quire::Status finish_output() {
-  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return {};
-  return quire::Status(quire::StatusCode::io_error,
-                       std::string("standard output: ") + std::strerror(errno));
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && !std::ferror(stdout)) return {};
+  // Of an earlier failure the reason is no longer known.
+  return quire::Status(
+      quire::StatusCode::io_error,
+      std::string("standard output: ") + (flushed ? "cannot be written" : std::strerror(errno)));
 }
 
 }  // namespace examples

@@ -1,5 +1,6 @@
 #include "support/json.h"
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
@@ -17,6 +18,15 @@ quire::Status malformed(std::string message) {
 bool check_depth(int depth, Json::parse_event_t, Json&) {
   if (depth > kMaxDepth) throw std::runtime_error("nested deeper than 200 levels");
   return true;
+}
+
+// Where the `count`-th byte is.
+std::string place_of(std::string_view text, std::size_t count, std::size_t first_line) {
+  const std::string_view before = text.substr(0, count > 0 ? count - 1 : 0);
+  const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+  const auto lines = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
+  return "line " + std::to_string(first_line + lines) + ", column " +
+         std::to_string(before.size() - line_start + 1);
 }
 
 Json logprobs_to_json(const std::vector<quire::TokenLogprob>& logprobs, bool asked_for) {
@@ -41,9 +51,14 @@ bool is_plain(const Json& message) {
 
 }  // namespace
 
-quire::Result<Json> parse_json(std::string_view text) {
+quire::Result<Json> parse_json(std::string_view text, std::size_t first_line) {
   try {
     return Json::parse(text, check_depth);
+  } catch (const Json::parse_error& error) {
+    const std::string_view message = error.what();  // "[...] parse error at ...: what is wrong"
+    const std::size_t wrong = message.find(": ");
+    return malformed("not JSON: " + place_of(text, error.byte, first_line) +
+                     std::string(message.substr(std::min(wrong, message.size()))));
   } catch (const std::exception& error) {
     return malformed(std::string("not JSON: ") + error.what());
   }

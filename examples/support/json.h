@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,7 +14,8 @@ namespace examples {
 // Members keep the order of the text: chat templates print them in it.
 using Json = nlohmann::ordered_json;
 
-quire::Result<Json> parse_json(std::string_view text);
+// Messages count lines from `first_line`.
+quire::Result<Json> parse_json(std::string_view text, std::size_t first_line = 1);
 quire::Result<Json> read_json_file(const std::string& path);
 // Compact; ill-formed UTF-8 becomes U+FFFD.
 std::string to_text(const Json& value);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -111,6 +112,21 @@ TEST_CASE("impossible parameters are refused and the next request works", "[refu
 TEST_CASE("an empty prompt of a model without a first token is refused", "[refusal]") {
   Engine engine = tiny();  // the tiny models add no BOS
   check_refused(engine, {}, "the prompt is empty", StatusCode::invalid_argument);
+}
+
+TEST_CASE("an empty prompt of a model with a first token is that token", "[refusal]") {
+  std::string bytes = read_text(data_path("tiny/llama/model.gguf"));
+  const std::string key = "tokenizer.ggml.add_bos_token";  // a bool: its type, 4 bytes, and value
+  const std::size_t value = bytes.find(key) + key.size() + 4;
+  REQUIRE(value < bytes.size());
+  bytes[value] = 1;
+  Engine engine = open_engine(MemoryModel{std::as_bytes(std::span(bytes))}, small());
+  Request empty = sampled({}, 5);
+  Request first = sampled({312}, 5);  // <|begin|>, the tiny models' bos
+  const Generation answer = generate(engine, empty);
+  CHECK(answer.report.prompt_tokens == 1);
+  CHECK(answer.choices[0].tokens.size() == 20);
+  CHECK(outcome_of(answer.choices[0]) == outcome_of(generate(engine, first).choices[0]));
 }
 
 TEST_CASE("prompts of context - 1, context and context + 1 tokens", "[refusal]") {

@@ -33,6 +33,45 @@ TEST_CASE("a stop string that spans tokens ends the answer and is not delivered"
   }
 }
 
+TEST_CASE("what an answer that a stop string ended leaves in the cache changes no later one",
+          "[stop]") {
+  Engine fresh = tiny();
+  const Generation whole = generate(fresh, greedy(20));
+  const std::size_t prompt = greedy(20).tokens.size();
+  // Two characters of the middle that are ASCII, so that no borders of others are cut.
+  std::size_t from = whole.text.size() / 3;
+  const auto ascii = [&](std::size_t at) { return (whole.text[at] & 0x80) == 0; };
+  while (from + 2 < whole.text.size() && !(ascii(from) && ascii(from + 1))) ++from;
+  const std::string stop = whole.text.substr(from, 2);
+
+  Engine engine = tiny();
+  Request request = greedy(20);
+  request.stop = {stop};
+  const Generation warm_up = generate(engine, request);
+  REQUIRE(warm_up.choices[0].finish_reason == FinishReason::stop);
+  CHECK(warm_up.report.cached_tokens == 0);
+
+  // The prompt's last token is always computed.
+  const Generation again = generate(engine, request);
+  CHECK(outcome_of(again.choices[0]) == outcome_of(warm_up.choices[0]));
+  CHECK(again.report.cached_tokens == static_cast<int>(prompt) - 1);
+  const Generation without_stop = generate(engine, greedy(20));
+  CHECK(outcome_of(without_stop.choices[0]) == outcome_of(whole.choices[0]));
+  CHECK(without_stop.report.cached_tokens == static_cast<int>(prompt) - 1);
+
+  // A prompt that goes on behind the stopped answer: the answer's last token was not yet computed.
+  Engine other = tiny();
+  generate(other, request);
+  Request next = greedy(20);
+  const auto& answer = warm_up.choices[0].tokens;
+  next.tokens.insert(next.tokens.end(), answer.begin(), answer.end());
+  next.tokens.push_back(7);
+  const Generation warm = generate(other, next);
+  CHECK(warm.report.cached_tokens == static_cast<int>(prompt + answer.size()) - 1);
+  Engine cold = tiny();
+  CHECK(outcome_of(warm.choices[0]) == outcome_of(generate(cold, next).choices[0]));
+}
+
 TEST_CASE("a stop token id ends the answer and gives no text", "[stop]") {
   Engine engine = tiny();
   const Generation whole = generate(engine, greedy(20));

@@ -106,6 +106,8 @@ class BadCommandLines(CommandLineTest):
         without = self.generate("--tokens", "5,6,7", "--max-tokens", 2, "--seed", 1)
         self.assertEqual(with_raw["choices"], without["choices"])
         self.fail_with(2, "tokenize", "--model", LLAMA, "--bos", "b", naming="--template-file")
+        for options in [["--now", "2025-03-09T08:05:07"], ["--add-generation-prompt", "0"]]:
+            self.fail_with(2, "tokenize", "--model", LLAMA, *options, naming=options[0])
 
     def test_tokenize_modes_exclude_one_another(self):
         self.fail_with(2, "tokenize", "--model", LLAMA, "--decode", "--decode-stream")
@@ -126,6 +128,39 @@ class Failures(CommandLineTest):
                        naming="no/such.json")
         self.fail_with(1, "batch", "--model", LLAMA, "--input", "no/such.jsonl", "--output", "-",
                        naming="no/such.jsonl")
+
+    def test_broken_messages_name_their_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            messages = os.path.join(folder, "messages.json")
+            for text, naming in [('[\n  {"role": "user" "content"}\n]', "line 2, column 27: "),
+                                 ('"hello"', "messages"), ('{"messages": 5}', "messages"),
+                                 ("", "line 1, column 1: ")]:
+                with open(messages, "w") as file:
+                    file.write(text)
+                for program in [["generate"], ["tokenize", "--template"]]:
+                    message = self.fail_with(1, *program, "--model", LLAMA, "--messages", messages,
+                                             naming=messages)
+                    self.assertIn(naming, message)
+
+    def test_device_that_is_not_there(self):
+        for program, options in [("generate", ["--prompt", "x"]), ("chat", []), ("game_loop", []),
+                                 ("end_to_end", []), ("batch", ["--input", "-", "--output", "-"])]:
+            message = self.fail_with(1, program, "--model", LLAMA, *options, "--device", "cuda:99",
+                                     naming="cuda:99")
+            self.assertEqual(message.count("\n"), 1)
+            self.fail_with(1, program, "--model", LLAMA, *options, "--device", "gpu", naming="cpu:scalar")
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
+    def test_output_that_takes_nothing(self):
+        for program, options, stdin in [
+                ("generate", ["--prompt", "x", "--max-tokens", "2"], b""), ("tokenize", [], b"x"),
+                ("batch", ["--input", "-", "--output", "-"], b'{"tokens": [5], "max_tokens": 1}'),
+                ("chat", ["--max-tokens", "2"], b"x\n" * 3)]:
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([path_of(program), "--model", LLAMA, *options], input=stdin,
+                                      stdout=full, stderr=subprocess.PIPE, timeout=120)
+            self.assertEqual(done.returncode, 1, program)
+            self.assertRegex(done.stderr.decode(), r"\A%s: standard output: [^\n]+\n\Z" % program)
 
     def test_malformed_models(self):
         with open(os.path.join(TINY, "malformed", "manifest.json")) as file:
@@ -365,6 +400,43 @@ class Batch(CommandLineTest):
         alone = self.generate("--prompt", "the cat", "--max-tokens", 3, "--seed", 1)
         self.assertEqual(results[2]["choices"], alone["choices"])
         self.assertEqual(len(results[6]["choices"]), 2)
+
+    def test_error_names_the_line_of_the_file(self):
+        lines = b'{"tokens": [5], "max_tokens": 1}\n\n{"tokens": oops}\n'
+        output = self.succeed("batch", "--model", LLAMA, "--input", "-", "--output", "-", stdin=lines)
+        self.assertIn("line 3, column 12: ", json.loads(output.splitlines()[1])["error"])
+
+    def test_model_without_template_says_what_helps(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "model.gguf")
+            with open(LLAMA, "rb") as file:
+                content = file.read()
+            self.assertEqual(content.count(b"tokenizer.chat_template"), 1)
+            with open(model, "wb") as file:
+                file.write(content.replace(b"tokenizer.chat_template", b"tokenizer.chat_templatX"))
+            requests = b'{"prompt": "x", "max_tokens": 1}\n{"prompt": "x", "max_tokens": 1, "raw": true}\n'
+            base = ["batch", "--model", model, "--input", "-", "--output", "-"]
+            chat, raw = map(json.loads, self.succeed(*base, stdin=requests).splitlines())
+            self.assertIn("--raw", chat["error"])
+            self.assertNotIn("error", raw)
+            self.fail_with(1, "generate", "--model", model, "--prompt", "x", naming="--raw")
+            self.fail_with(1, "chat", "--model", model, naming="--raw")
+
+    def test_input_is_not_overwritten(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, link = os.path.join(folder, "in.jsonl"), os.path.join(folder, "link.jsonl")
+            with open(source, "w") as file:
+                file.write('{"tokens": [5], "max_tokens": 1}\n')
+            os.symlink(source, link)
+            for target in [source, link]:
+                self.fail_with(2, "batch", "--model", LLAMA, "--input", source, "--output", target,
+                               naming="--output")
+            self.assertEqual(os.path.getsize(source), 33)
+
+    def test_input_that_is_a_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.fail_with(1, "batch", "--model", LLAMA, "--input", folder, "--output", "-",
+                           naming=folder)
 
     def test_more_requests_than_the_queue_holds(self):
         lines = b"".join(b'{"id": %d, "tokens": [%d], "max_tokens": 1, "ignore_eos": true}\n' % (i, i % 300)

@@ -49,4 +49,21 @@ TEST_CASE("the vocabularies that llama.cpp tests give the same ids") {
   }
 }
 
+TEST_CASE("byte order marks, CRLF, joiners and combining marks give the reference's ids") {
+  const auto llama = open_tokenizer(llama_cpp_vocabulary("llama-bpe"));
+  const auto qwen = open_tokenizer(llama_cpp_vocabulary("qwen2"));
+  const auto cases =
+      read_json_lines(std::string(QUIRE_TEST_DATA) + "/tokenizer/vocabularies.jsonl");
+  REQUIRE(cases.size() == 28);
+  for (const Json& entry : cases) {
+    const std::string& name = *entry.find("tokenizer")->string();
+    const std::string& text = *entry.find("text")->string();
+    INFO(name << ": " << text);
+    const TextTokenizer& tokenizer = name == "llama-bpe" ? *llama : *qwen;
+    const auto ids = ids_of(*entry.find("ids"));
+    CHECK(encode(tokenizer, text) == ids);
+    CHECK(decode(tokenizer, ids) == text);
+  }
+}
+
 }  // namespace quire::text
