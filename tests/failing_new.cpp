@@ -31,6 +31,14 @@ void* allocate(std::size_t size, std::size_t alignment) {
   return block;
 }
 
+void* allocate_or_null(std::size_t size, std::size_t alignment) {
+  try {
+    return allocate(size, alignment);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 void give_back(void* block) {
   if (block == nullptr) return;
   live.fetch_sub(1, std::memory_order_relaxed);
@@ -62,22 +70,64 @@ long live_allocations() {
 
 }  // namespace quire::test
 
-// The other forms of new call these; those of delete are replaced because they need not.
+// All forms: those of a sanitizer's runtime do not call the plain ones.
 void* operator new(std::size_t size) {
+  return quire::test::allocate(size, 0);
+}
+void* operator new[](std::size_t size) {
   return quire::test::allocate(size, 0);
 }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return quire::test::allocate(size, static_cast<std::size_t>(alignment));
 }
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return quire::test::allocate(size, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return quire::test::allocate_or_null(size, 0);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return quire::test::allocate_or_null(size, 0);
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return quire::test::allocate_or_null(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return quire::test::allocate_or_null(size, static_cast<std::size_t>(alignment));
+}
 void operator delete(void* block) noexcept {
+  quire::test::give_back(block);
+}
+void operator delete[](void* block) noexcept {
   quire::test::give_back(block);
 }
 void operator delete(void* block, std::size_t) noexcept {
   quire::test::give_back(block);
 }
+void operator delete[](void* block, std::size_t) noexcept {
+  quire::test::give_back(block);
+}
 void operator delete(void* block, std::align_val_t) noexcept {
   quire::test::give_back(block);
 }
+void operator delete[](void* block, std::align_val_t) noexcept {
+  quire::test::give_back(block);
+}
 void operator delete(void* block, std::size_t, std::align_val_t) noexcept {
+  quire::test::give_back(block);
+}
+void operator delete[](void* block, std::size_t, std::align_val_t) noexcept {
+  quire::test::give_back(block);
+}
+void operator delete(void* block, const std::nothrow_t&) noexcept {
+  quire::test::give_back(block);
+}
+void operator delete[](void* block, const std::nothrow_t&) noexcept {
+  quire::test::give_back(block);
+}
+void operator delete(void* block, std::align_val_t, const std::nothrow_t&) noexcept {
+  quire::test::give_back(block);
+}
+void operator delete[](void* block, std::align_val_t, const std::nothrow_t&) noexcept {
   quire::test::give_back(block);
 }
