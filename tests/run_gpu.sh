@@ -11,7 +11,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/tests/support.sh"
 build=
 sanitize=no
-parts=(attention matmul operations sampling engine)
+parts=(attention hopper_attention matmul operations sampling engine)
 selection="~[real]"
 
 while [[ $# -gt 0 ]]; do
