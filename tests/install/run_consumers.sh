@@ -52,7 +52,7 @@ passed=$((passed + 1))
 echo "consumer examples: built against the installed package"
 
 build_consumer add_subdirectory "$root/tests/consumers/add_subdirectory" \
-  -DQUIRE_SOURCE_DIR="$root" -DCMAKE_CXX_FLAGS=-O0
+  -DQUIRE_SOURCE_DIR="$root" -DCMAKE_CXX_FLAGS=-O0 -DQUIRE_CUDA=OFF
 check add_subdirectory
 
 echo "$passed passed, 0 failed"

@@ -1,6 +1,7 @@
 #include "attention/write_kv.h"
 
 #include "paged_case.h"
+#include "tensor/blocks.h"
 
 namespace quire::test {
 namespace {
@@ -166,9 +167,7 @@ void check_write(const WriteShape& shape, std::uint64_t seed) {
           std::uint16_t bits;
           std::memcpy(&bits, in_page + (place * size + i) * 2, 2);
           std::memset(in_page + (place * size + i) * 2, 0xff, 2);
-          __half half;
-          std::memcpy(&half, &bits, 2);
-          got = shape.type == KvType::f16 ? __half2float(half) : from_bfloat16(bits);
+          got = shape.type == KvType::f16 ? half_to_float(bits) : from_bfloat16(bits);
         }
         const double error = std::fabs(got - exact[i]) / allowed;
         worst = std::isnan(error) ? 1e9 : std::max(worst, error);
