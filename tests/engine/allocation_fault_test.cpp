@@ -1,4 +1,5 @@
-// The n-th allocation of submit, step, events and cancel fails, for every n: the engine goes on.
+// The n-th allocation of submit, step, events and cancel fails, for the first n and more and more
+// sparsely after them: the engine goes on.
 #include "engine/workload.h"
 #include "failing_new.h"
 
@@ -23,7 +24,7 @@ TEST_CASE("an allocation that fails in the engine costs at most the request it w
     Engine engine = Workload::open(options);
     bool fired = true;
     int whole = 0, runs = 0;
-    for (long nth = 1; fired; ++nth) {
+    for (long nth = 1; fired; nth += 1 + nth / 64) {
       INFO("allocation " << nth << " fails, prefix cache " << cached);
       work.prepare();
       {
@@ -35,7 +36,6 @@ TEST_CASE("an allocation that fails in the engine costs at most the request it w
       work.run_to_the_end(engine);
       whole += work.whole();
       ++runs;
-      if (nth > 400) nth += nth % 7;
     }
     CHECK(runs > 200);
     CHECK(whole > runs * 5);  // of 6, without the one that is cancelled
