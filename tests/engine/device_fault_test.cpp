@@ -42,7 +42,7 @@ TEST_CASE("an operation that fails ends its requests, or runs again if memory wa
     Engine engine = Workload::open();
     bool fired = true;
     int failed_steps = 0;
-    for (int nth = 1; fired; nth += 3) {
+    for (int nth = 1; fired; nth += 7) {
       INFO("operation " << nth << ": " << failure.name);
       work.prepare();
       device_faults().failure = failure.happen;
