@@ -10,33 +10,13 @@
 namespace quire::cuda {
 namespace {
 
+constexpr std::int64_t kMostColumns = std::int64_t{1} << 24;  // of the kernels' 32-bit counts
+
 Status check_stored(const TensorView& stored, const PackSpec& spec) {
-  if (stored.type == DType::u8) {
-    return error(StatusCode::unsupported, "{}: {} is no type of a weight matrix", stored.name,
-                 info(stored.type).name);
-  }
-  const std::optional<std::size_t> row = row_bytes(stored.type, stored.columns());
-  if (!row) {
-    return error(StatusCode::unsupported,
-                 "{}: rows of {} elements are no whole blocks of {} ({} elements)", stored.name,
-                 stored.columns(), info(stored.type).name, info(stored.type).block);
-  }
-  const std::optional<std::size_t> total =
-      (CheckedSize(static_cast<std::uint64_t>(std::max<std::int64_t>(stored.rows(), 0))) *
-       CheckedSize(*row))
-          .get();
-  if (stored.rows() <= 0 || stored.rows() > (1 << 30) || stored.columns() <= 0 ||
-      stored.columns() > (1 << 24) || !total || *total != stored.bytes.size()) {
-    return error(StatusCode::internal, "{}: {} x {} elements of {} do not fill {} bytes",
-                 stored.name, stored.rows(), stored.columns(), info(stored.type).name,
-                 stored.bytes.size());
-  }
-  if (spec.unpermute_heads < 0 ||
-      (spec.unpermute_heads > 0 && stored.rows() % (2 * std::int64_t{spec.unpermute_heads}) != 0)) {
-    return error(StatusCode::malformed, "{}: {} rows are no {} heads of an even size", stored.name,
-                 stored.rows(), spec.unpermute_heads);
-  }
-  return {};
+  if (Status status = check_matrix(stored, spec); !status.ok()) return status;
+  if (stored.columns() <= kMostColumns) return {};
+  return error(StatusCode::unsupported, "{}: {} columns, a GPU multiplies at most {}", stored.name,
+               stored.columns(), kMostColumns);
 }
 
 Result<DeviceBytes> allocate(std::size_t bytes) {

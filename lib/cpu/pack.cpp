@@ -116,10 +116,6 @@ void pack_quantised_panel(const PanelRows& rows, std::int64_t columns, std::byte
   }
 }
 
-bool in_pairs(MatmulForm form) {
-  return form == MatmulForm::bfloat_pairs || form == MatmulForm::bfloat_tiles;
-}
-
 // Byte offset of an element in a panel of pairs.
 std::size_t pair_offset(int row, std::int64_t column) {
   return 2 * static_cast<std::size_t>((column / 2 * kPanelRows + row) * 2 + column % 2);
@@ -152,39 +148,6 @@ std::int64_t stored_row(const Matrix::Source& source, std::int64_t row) {
   const std::int64_t size = source.view.rows() / source.unpermute_heads;
   const std::int64_t head = row / size, within = row % size;
   return head * size + 2 * (within % (size / 2)) + within / (size / 2);
-}
-
-bool multiplies(DType type) {
-  return is_quantised(type) || type == DType::f32 || type == DType::f16 || type == DType::bf16;
-}
-
-Status check_stored(const TensorView& stored, const PackSpec& spec) {
-  if (!multiplies(stored.type)) {
-    return error(StatusCode::unsupported, "{}: {} is no type of a weight matrix", stored.name,
-                 info(stored.type).name);
-  }
-  const std::optional<std::size_t> bytes = row_bytes(stored.type, stored.columns());
-  if (!bytes) {
-    return error(StatusCode::unsupported,
-                 "{}: rows of {} elements are no whole blocks of {} ({} elements)", stored.name,
-                 stored.columns(), info(stored.type).name, info(stored.type).block);
-  }
-  const std::optional<std::size_t> total =
-      (CheckedSize(static_cast<std::uint64_t>(std::max<std::int64_t>(stored.rows(), 0))) *
-       CheckedSize(*bytes))
-          .get();
-  if (stored.rows() <= 0 || stored.columns() <= 0 || stored.columns() > (1 << 30) || !total ||
-      *total != stored.bytes.size()) {
-    return error(StatusCode::internal, "{}: {} x {} elements of {} do not fill {} bytes",
-                 stored.name, stored.rows(), stored.columns(), info(stored.type).name,
-                 stored.bytes.size());
-  }
-  if (spec.unpermute_heads < 0 ||
-      (spec.unpermute_heads > 0 && stored.rows() % (2 * std::int64_t{spec.unpermute_heads}) != 0)) {
-    return error(StatusCode::malformed, "{}: {} rows are no {} heads of an even size", stored.name,
-                 stored.rows(), spec.unpermute_heads);
-  }
-  return {};
 }
 
 MatmulForm form_of(DType type, Compute compute, Isa isa) {
@@ -261,7 +224,7 @@ void pack_panel(const Matrix::Source& source, MatmulForm form, std::int64_t pane
 Result<std::unique_ptr<PackedMatrix>> pack_matrix(const TensorView& stored, const PackSpec& spec,
                                                   Compute compute, bool in_place, Isa isa,
                                                   ThreadPool& pool, PackArena* arena) {
-  if (Status status = check_stored(stored, spec); !status.ok()) return status;
+  if (Status status = check_matrix(stored, spec); !status.ok()) return status;
   const MatmulForm form = form_of(stored.type, compute, isa);
   const std::size_t one = panel_bytes(stored.type, form, stored.columns());
   const std::optional<std::size_t> bytes =

@@ -46,6 +46,11 @@ class Matrix final : public PackedMatrix {
   PackBuffer panels_;
 };
 
+// Whether weights and activations are bfloat16, two columns side by side.
+inline bool in_pairs(MatmulForm form) {
+  return form == MatmulForm::bfloat_pairs || form == MatmulForm::bfloat_tiles;
+}
+
 // Bytes of one panel over `columns` columns.
 std::size_t panel_bytes(DType type, MatmulForm form, std::int64_t columns);
 

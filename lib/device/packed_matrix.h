@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include <quire/status.h>
+
 #include "tensor/tensor_view.h"
 
 namespace quire {
@@ -34,6 +36,11 @@ struct PackSpec {
   int unpermute_heads = 0;
   bool gather = false;  // rows are also read one by one (token embedding)
 };
+
+// Checks what every device asks of a stored matrix: a type of weights in whole blocks, a shape that
+// fills its bytes, heads of an even size. Errors: unsupported, malformed, internal; each names the
+// tensor and both numbers.
+Status check_matrix(const TensorView& stored, const PackSpec& spec);
 
 // A linear map y = W x + b of the model.
 struct Linear {
