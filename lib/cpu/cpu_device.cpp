@@ -10,6 +10,7 @@
 #include "cpu/isa.h"
 #include "cpu/kv_layout.h"
 #include "cpu/operations.h"
+#include "cpu/pack.h"
 #include "cpu/row_choice.h"
 
 namespace quire::cpu {
@@ -103,7 +104,13 @@ Status CpuDevice::read(void* to, const void* from, std::size_t bytes) {
 Result<std::unique_ptr<PackedMatrix>> CpuDevice::pack(const TensorView& stored,
                                                       const PackSpec& spec) {
   return guarded("pack", [&] {
-    return pack_matrix(stored, spec, compute_, in_place_, isa_, *pool_, &arena_);
+    auto packed = pack_matrix(stored, spec, compute_, in_place_, isa_, *pool_, &arena_);
+    if (packed) {
+      const MatmulForm form = static_cast<const Matrix&>(**packed).form();
+      forms_.groups = forms_.groups || form == MatmulForm::integer;
+      forms_.bfloats = forms_.bfloats || in_pairs(form);
+    }
+    return packed;
   });
 }
 

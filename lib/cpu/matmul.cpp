@@ -51,10 +51,12 @@ void prepare(const Activations& activations, int first, int last) {
   const std::int64_t groups = padded_groups(activations.columns);
   for (std::int64_t row = first; row < last; ++row) {
     const float* values = activations.values + row * activations.columns;
-    quantise(values, activations.columns, groups_of(activations) + row * groups,
-             static_cast<int>(groups));
+    if (activations.forms.groups) {
+      quantise(values, activations.columns, groups_of(activations) + row * groups,
+               static_cast<int>(groups));
+    }
     if constexpr (order != BfloatOrder::none) {
-      round_row<round, order>(activations, static_cast<int>(row));
+      if (activations.forms.bfloats) round_row<round, order>(activations, static_cast<int>(row));
     }
   }
 }

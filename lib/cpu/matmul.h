@@ -28,6 +28,12 @@ enum class Isa {
   i8mm,         // dotprod with 8-bit matrix products (Armv8.6)
 };
 
+// Which forms of its activations a model's matrices read besides the floats.
+struct ActivationForms {
+  bool groups = true;   // 8-bit
+  bool bfloats = true;  // bfloat16, where the instruction set multiplies them
+};
+
 // Rows of activations prepared for every kind of weight: the floats, their 8-bit form in groups of
 // 32 with one float scale each (value = scale * code), and where the instruction set multiplies
 // them, their bfloat16 form. The storage belongs to the device's scratch.
@@ -36,6 +42,7 @@ struct Activations {
   int columns = 0;                // padded inside to whole groups; the padding is zero
   const float* values = nullptr;  // [rows][columns]
   std::byte* storage = nullptr;   // activation_bytes(rows, columns), 64-byte aligned
+  ActivationForms forms;          // what `prepare` fills in
 };
 
 std::size_t activation_bytes(int rows, int columns);
@@ -46,7 +53,7 @@ class Matrix;     // the packed matrix of this backend, a PackedMatrix
 // The matrix kernels of one instruction set. Output (row r, token t) has the same bits for any
 // number of tokens and any split of the output rows.
 struct MatmulKernels {
-  // Quantises rows [first, last) of activations.values into its storage.
+  // Brings rows [first, last) of activations.values into the forms, in its storage.
   void (*prepare)(const Activations& activations, int first, int last);
   // output[t * output_stride + r] = sum_k W[r][k] * x[t][k] (+ bias[r] if bias), for all prepared
   // tokens t and for the output rows of panels [first_panel, last_panel); see kPanelRows.

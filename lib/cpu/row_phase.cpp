@@ -61,7 +61,8 @@ void norm_row(const RowKernels& kernels, const RmsNorm& norm, const float* x, in
 }
 
 Activations prepare_rows(CpuDevice& device, const float* values, int rows, int width) {
-  const Activations activations{rows, width, values, device.scratch()->activations()};
+  const Activations activations{rows, width, values, device.scratch()->activations(),
+                                device.forms()};
   for_pieces(device.pool(), rows, row_piece(device.pool(), rows, width),
              [&](std::int64_t first, std::int64_t last, int) {
                device.matmul().prepare(activations, static_cast<int>(first),
@@ -74,7 +75,8 @@ Activations prepare_normed_rows(CpuDevice& device, const float* hidden, int rows
                                 const RmsNorm& norm) {
   if (norm.weight == nullptr) return prepare_rows(device, hidden, rows, width);
   float* normed = device.scratch()->normed();
-  const Activations activations{rows, width, normed, device.scratch()->activations()};
+  const Activations activations{rows, width, normed, device.scratch()->activations(),
+                                device.forms()};
   for_pieces(device.pool(), rows, row_piece(device.pool(), rows, width),
              [&](std::int64_t first, std::int64_t last, int) {
                for (std::int64_t row = first; row < last; ++row) {
