@@ -89,7 +89,7 @@ const int kHeadSizes[] = {16, 24, 32, 64, 80, 96, 128, 192, 256};
 const int kPageSizes[] = {8, 16, 32, 64, 128};
 
 TEST_CASE("every head size and KV type agrees with float64, decode and prompt in one call") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   std::uint64_t seed = 1;
   for (const KvType type : kTypes) {
     for (const int head_size : kHeadSizes) {
@@ -106,7 +106,7 @@ TEST_CASE("every head size and KV type agrees with float64, decode and prompt in
 }
 
 TEST_CASE("windows, soft caps, sinks, head groups and pages in random mixtures") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   for (std::uint64_t seed = 100; seed < 148; ++seed) {
     std::mt19937_64 random(seed);
     const auto below = [&](int n) { return static_cast<int>(random() % n); };
@@ -135,7 +135,7 @@ TEST_CASE("windows, soft caps, sinks, head groups and pages in random mixtures")
 }
 
 TEST_CASE("long contexts are split, and many short ones are not, with the same result") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   CaseShape shape;
   shape.heads = 8;
   shape.kv_heads = 2;
@@ -176,7 +176,7 @@ std::string difference(const std::vector<std::uint16_t>& a, const std::vector<st
 }
 
 TEST_CASE("a row's bits do not depend on chunks, neighbours or the order of pages") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   struct Variant {
     KvType type;
     int head_size, heads, window;
@@ -234,7 +234,7 @@ TEST_CASE("a row's bits do not depend on chunks, neighbours or the order of page
 }
 
 TEST_CASE("a call can be captured, and its graph replayed") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   CaseShape shape;
   shape.heads = 8;
   shape.kv_heads = 2;

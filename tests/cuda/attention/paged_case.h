@@ -11,7 +11,7 @@
 
 #include "attention/paged_attention.h"
 #include "attention/write_kv.h"
-#include "device_memory.h"
+#include "cuda/device_memory.h"
 
 namespace quire::test {
 

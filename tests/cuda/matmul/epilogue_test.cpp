@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "device.h"
+#include "product_fixture.h"
 
 namespace quire::test {
 namespace {
@@ -22,7 +22,7 @@ std::vector<float> random_values(std::size_t count, std::mt19937_64& random) {
 }
 
 TEST_CASE("Q, K and V of different types stand side by side, with their biases") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture;
   const std::int64_t columns = 768, widths[3] = {144, 40, 40}, stride = 224;
@@ -31,7 +31,7 @@ TEST_CASE("Q, K and V of different types stand side by side, with their biases")
                                   random_matrix(DType::q6_k, widths[2], columns, random)};
   std::unique_ptr<PackedMatrix> packed[3];
   std::vector<float> biases[3];
-  std::vector<DeviceArray<float>> device_biases;
+  std::vector<DeviceMemory<float>> device_biases;
   for (int i = 0; i < 3; ++i) {
     packed[i] = fixture.pack(stored[i]);
     biases[i] = random_values(static_cast<std::size_t>(widths[i]), random);
@@ -39,8 +39,7 @@ TEST_CASE("Q, K and V of different types stand side by side, with their biases")
   }
   for (const int tokens : kTokenCounts) {
     const Input input(tokens, columns, random);
-    const DeviceArray<__nv_bfloat16> out(static_cast<std::size_t>(tokens * stride));
-    REQUIRE(cudaMemset(out.get(), 0xff, out.size() * 2) == cudaSuccess);
+    const DeviceMemory<__nv_bfloat16> out(static_cast<std::size_t>(tokens * stride));
     cuda::ProductCall call;
     call.rows = tokens;
     call.input = input.device.get();
@@ -73,19 +72,19 @@ TEST_CASE("Q, K and V of different types stand side by side, with their biases")
 }
 
 TEST_CASE("a product is added to the residual") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture;
   const std::int64_t rows = 130, columns = 1024;
   const StoredMatrix stored = random_matrix(DType::q5_k, rows, columns, random);
   const auto packed = fixture.pack(stored);
   const std::vector<float> bias = random_values(static_cast<std::size_t>(rows), random);
-  const DeviceArray<float> device_bias(bias);
+  const DeviceMemory<float> device_bias(bias);
   for (const int tokens : kTokenCounts) {
     const Input input(tokens, columns, random);
     const std::vector<float> before =
         random_values(static_cast<std::size_t>(tokens * rows), random);
-    const DeviceArray<float> out(before);
+    const DeviceMemory<float> out(before);
     cuda::ProductCall call;
     call.rows = tokens;
     call.input = input.device.get();
@@ -125,8 +124,7 @@ void check_gate(DType gate_type, DType up_type, cuda::Epilogue epilogue) {
   const auto packed_gate = fixture.pack(gates), packed_up = fixture.pack(ups);
   for (const int tokens : kTokenCounts) {
     const Input input(tokens, columns, random);
-    const DeviceArray<__nv_bfloat16> out(static_cast<std::size_t>(tokens * rows));
-    REQUIRE(cudaMemset(out.get(), 0xff, out.size() * 2) == cudaSuccess);
+    const DeviceMemory<__nv_bfloat16> out(static_cast<std::size_t>(tokens * rows));
     cuda::ProductCall call;
     call.rows = tokens;
     call.input = input.device.get();
@@ -156,7 +154,7 @@ void check_gate(DType gate_type, DType up_type, cuda::Epilogue epilogue) {
 }
 
 TEST_CASE("gate and up are one product, also of different types") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   check_gate(DType::q4_k, DType::q4_k, cuda::Epilogue::gated_silu);
   check_gate(DType::bf16, DType::bf16, cuda::Epilogue::gated_gelu_tanh);
   check_gate(DType::iq4_nl, DType::mxfp4, cuda::Epilogue::gated_silu);
@@ -164,7 +162,7 @@ TEST_CASE("gate and up are one product, also of different types") {
 }
 
 TEST_CASE("a range of a matrix's outputs starts in column 0") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture;
   const std::int64_t rows = 1000, columns = 256, first = 333, count = 400, stride = 403;
@@ -172,7 +170,7 @@ TEST_CASE("a range of a matrix's outputs starts in column 0") {
   const auto packed = fixture.pack(stored);
   for (const int tokens : kTokenCounts) {
     const Input input(tokens, columns, random);
-    const DeviceArray<float> out = poisoned(static_cast<std::size_t>(tokens * stride));
+    const DeviceMemory<float> out(static_cast<std::size_t>(tokens * stride));
     cuda::ProductCall call;
     call.rows = tokens;
     call.input = input.device.get();
@@ -201,14 +199,14 @@ TEST_CASE("a range of a matrix's outputs starts in column 0") {
 }
 
 TEST_CASE("products that a graph repeats give the same bits") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture;
   const std::int64_t rows = 96, columns = 14336;
   const StoredMatrix stored = random_matrix(DType::q4_k, rows, columns, random);
   const auto packed = fixture.pack(stored);
   const Input input(16, columns, random);
-  const DeviceArray<float> out = poisoned(static_cast<std::size_t>(16 * rows));
+  const DeviceMemory<float> out(static_cast<std::size_t>(16 * rows));
   cuda::ProductCall call;
   call.rows = 16;
   call.input = input.device.get();
@@ -235,7 +233,7 @@ TEST_CASE("products that a graph repeats give the same bits") {
 }
 
 TEST_CASE("gathered rows are the host's, bit for bit, for every type") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture;
   for (const DType type : kWeightTypes) {
@@ -245,8 +243,8 @@ TEST_CASE("gathered rows are the host's, bit for bit, for every type") {
     spec.gather = true;
     const auto packed = fixture.pack(stored, spec);
     const std::vector<std::int32_t> tokens = {3, 40, 0, 3, -1, 41};
-    const DeviceArray<std::int32_t> device_tokens(tokens);
-    const DeviceArray<float> out = poisoned(tokens.size() * static_cast<std::size_t>(columns));
+    const DeviceMemory<std::int32_t> device_tokens(tokens);
+    const DeviceMemory<float> out(tokens.size() * static_cast<std::size_t>(columns));
     const Status status = cuda::gather_rows(fixture.launch, *packed, device_tokens.get(),
                                             static_cast<int>(tokens.size()), 1.5f, out.get());
     REQUIRE(status.ok());

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "device.h"
+#include "product_fixture.h"
 
 namespace quire::test {
 namespace {
@@ -25,7 +25,7 @@ void check_products(DType type, std::int64_t rows, std::int64_t columns,
   for (const int tokens : token_counts) {
     const Input input(tokens, columns, random);
     const std::int64_t stride = (rows + 8) / 8 * 8;
-    const DeviceArray<float> out = poisoned(static_cast<std::size_t>(tokens * stride));
+    const DeviceMemory<float> out(static_cast<std::size_t>(tokens * stride));
     cuda::ProductCall call;
     call.rows = tokens;
     call.input = input.device.get();
@@ -60,7 +60,7 @@ void check_products(DType type, std::int64_t rows, std::int64_t columns,
 }
 
 TEST_CASE("products with few tokens are those of the host's weights, for every type") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   for (const DType type : kWeightTypes) {
     check_products(type, 37, some_columns(type, 0), {1, 2, 3, 8, 16, 17, 64, 129}, false);
     check_products(type, 1027, some_columns(type, 1), {1, 7, 9, 33}, false);
@@ -68,7 +68,7 @@ TEST_CASE("products with few tokens are those of the host's weights, for every t
 }
 
 TEST_CASE("products with many tokens are those of the host's weights, for every type") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   for (const DType type : kWeightTypes) {
     check_products(type, 147, some_columns(type, 1), {64, 129, 512}, false);
     check_products(type, 147, some_columns(type, 1), {3, 20, 129}, true);
@@ -76,7 +76,7 @@ TEST_CASE("products with many tokens are those of the host's weights, for every 
 }
 
 TEST_CASE("products by the library are those of the host's weights, for every type") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   if (cuda::LibraryProducts::open() == nullptr) {
     WARN("skipped: no cuBLASLt");
     return;
@@ -88,7 +88,7 @@ TEST_CASE("products by the library are those of the host's weights, for every ty
 }
 
 TEST_CASE("long rows are cut into slices for several thread blocks") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   for (const DType type : {DType::bf16, DType::q8_0, DType::q4_k, DType::q6_k, DType::f32}) {
     for (const bool deterministic : {false, true}) {
       check_products(type, 45, 14336, {1, 8, 16, 40, 64}, deterministic);
@@ -97,7 +97,7 @@ TEST_CASE("long rows are cut into slices for several thread blocks") {
 }
 
 TEST_CASE("a row's bits do not depend on how many rows there are in deterministic mode") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture(true);
   const struct {
@@ -112,7 +112,7 @@ TEST_CASE("a row's bits do not depend on how many rows there are in deterministi
     const int most = 300;
     const Input input(most, columns, random);
     const auto run = [&](int tokens, int first) {
-      const DeviceArray<float> out = poisoned(static_cast<std::size_t>(tokens * rows));
+      const DeviceMemory<float> out(static_cast<std::size_t>(tokens * rows));
       cuda::ProductCall call;
       call.rows = tokens;
       call.input = input.device.get() + first * columns;
@@ -136,7 +136,7 @@ TEST_CASE("a row's bits do not depend on how many rows there are in deterministi
 }
 
 TEST_CASE("rows of Q and K are put back into the order of half rotations") {
-  if (no_device()) return;
+  if (!has_gpu()) return;
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture;
   const std::int64_t rows = 48, columns = 128, heads = 3, size = rows / heads;
@@ -145,7 +145,7 @@ TEST_CASE("rows of Q and K are put back into the order of half rotations") {
   spec.unpermute_heads = static_cast<int>(heads);
   const auto packed = fixture.pack(matrix, spec);
   const Input input(1, columns, random);
-  const DeviceArray<float> out = poisoned(static_cast<std::size_t>(rows));
+  const DeviceMemory<float> out(static_cast<std::size_t>(rows));
   cuda::ProductCall call;
   call.rows = 1;
   call.input = input.device.get();

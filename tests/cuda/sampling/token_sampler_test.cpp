@@ -6,30 +6,11 @@
 #include <random>
 #include <vector>
 
-#include <cuda_runtime_api.h>
-
 #include "catch.h"
+#include "cuda/device_memory.h"
 
 namespace quire {
 namespace {
-
-bool has_gpu() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0) return true;
-  WARN("skipped: no GPU");
-  return false;
-}
-
-struct DeviceRows {
-  float* data = nullptr;
-  explicit DeviceRows(const std::vector<float>& host) {
-    REQUIRE(cudaMalloc(reinterpret_cast<void**>(&data), host.size() * sizeof(float)) ==
-            cudaSuccess);
-    REQUIRE(cudaMemcpy(data, host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice) ==
-            cudaSuccess);
-  }
-  ~DeviceRows() { cudaFree(data); }
-};
 
 // Parameters of one draw and the lists that they refer to.
 struct Case {
@@ -111,7 +92,7 @@ void check_same(const DrawResult& got, const DrawResult& want) {
 }
 
 TEST_CASE("tokens drawn on the GPU are those drawn on the host, with all parameters") {
-  if (!has_gpu()) return;
+  if (!testing::has_gpu()) return;
   const unsigned seed = 31;
   std::mt19937 random(seed);
   for (const int vocabulary : {7, 64, 300, 49152, 151936}) {
@@ -128,7 +109,7 @@ TEST_CASE("tokens drawn on the GPU are those drawn on the host, with all paramet
       if (row % 5 == 0) x[vocabulary / 3] = std::numeric_limits<float>::infinity();
       if (row == 7) std::fill(x, x + vocabulary, -std::numeric_limits<float>::infinity());
     }
-    const DeviceRows rows(logits);
+    const test::DeviceMemory<float> rows(logits);
     auto sampler = cuda::TokenSampler::create(16, vocabulary);
     REQUIRE(sampler.ok());
     Cases cases(seed + static_cast<unsigned>(vocabulary), vocabulary);
@@ -139,7 +120,7 @@ TEST_CASE("tokens drawn on the GPU are those drawn on the host, with all paramet
       for (int row = 0; row < kRows; ++row) {
         connect(all[static_cast<std::size_t>(row)]);
         args.push_back(all[static_cast<std::size_t>(row)].args);
-        args.back().logits = rows.data + static_cast<std::size_t>(row) * vocabulary;
+        args.back().logits = rows.get() + static_cast<std::size_t>(row) * vocabulary;
       }
       std::vector<DrawResult> results(args.size());
       const Status status = (*sampler)->run({}, args, results);
@@ -160,9 +141,9 @@ TEST_CASE("tokens drawn on the GPU are those drawn on the host, with all paramet
 }
 
 TEST_CASE("the GPU's draws have the frequencies of their distribution") {
-  if (!has_gpu()) return;
+  if (!testing::has_gpu()) return;
   const std::vector<float> logits = {0.0f, 1.0f, 2.0f, -1.0f, 0.5f, 2.0f};
-  const DeviceRows rows(logits);
+  const test::DeviceMemory<float> rows(logits);
   auto sampler = cuda::TokenSampler::create(4096, static_cast<int>(logits.size()));
   REQUIRE(sampler.ok());
   std::vector<double> weights;
@@ -174,7 +155,7 @@ TEST_CASE("the GPU's draws have the frequencies of their distribution") {
   constexpr int kDraws = 65536;
   std::vector<DrawArgs> args(kDraws);
   for (int i = 0; i < kDraws; ++i) {
-    args[static_cast<std::size_t>(i)].logits = rows.data;
+    args[static_cast<std::size_t>(i)].logits = rows.get();
     args[static_cast<std::size_t>(i)].vocabulary = static_cast<int>(logits.size());
     args[static_cast<std::size_t>(i)].params.temperature = 0.9f;
     args[static_cast<std::size_t>(i)].seed = 17;

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "../device_memory.h"
 #include "attention/hopper/hopper_attention.h"
+#include "cuda/device_memory.h"
 
 namespace quire::test {
 

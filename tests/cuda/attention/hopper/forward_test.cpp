@@ -4,7 +4,7 @@ namespace quire::test {
 namespace {
 
 bool no_hopper() {
-  if (no_device()) return true;
+  if (!has_gpu()) return true;
   int major = 0, minor = 0;
   REQUIRE(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess);
   REQUIRE(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0) == cudaSuccess);

@@ -9,15 +9,11 @@
 
 #include "base/launch.h"
 #include "catch.h"
+#include "cuda/gpu.h"
 
 namespace quire::test {
 
-inline bool no_device() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0) return false;
-  WARN("skipped: no CUDA device");
-  return true;
-}
+using testing::has_gpu;
 
 // Device memory that starts as bytes of 0xff: NaN in every floating-point type, -1 as an integer.
 template <class T>

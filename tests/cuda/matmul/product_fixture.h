@@ -1,76 +1,22 @@
 #pragma once
 
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <vector>
 
-#include <cuda_runtime_api.h>
-
-#include "catch.h"
+#include "cuda/device_memory.h"
 #include "matmul/library_products.h"
 #include "matmul/product.h"
 #include "weights.h"
 
 namespace quire::test {
 
-inline bool no_device() {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0) return false;
-  WARN("skipped: no CUDA device");
-  return true;
-}
-
-template <class T>
-class DeviceArray {
- public:
-  explicit DeviceArray(std::size_t count) : count_(count) {
-    void* memory = nullptr;
-    REQUIRE(cudaMalloc(&memory, count * sizeof(T)) == cudaSuccess);
-    memory_.reset(static_cast<T*>(memory));
-    REQUIRE(cudaMemset(memory, 0, count * sizeof(T)) == cudaSuccess);
-  }
-  explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) {
-    REQUIRE(cudaMemcpy(get(), values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice) ==
-            cudaSuccess);
-  }
-  T* get() const { return memory_.get(); }
-  std::size_t size() const { return count_; }
-  std::vector<T> read() const {
-    std::vector<T> values(count_);
-    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
-    REQUIRE(cudaMemcpy(values.data(), get(), count_ * sizeof(T), cudaMemcpyDeviceToHost) ==
-            cudaSuccess);
-    return values;
-  }
-
- private:
-  struct Free {
-    void operator()(T* memory) const { cudaFree(memory); }
-  };
-  std::unique_ptr<T, Free> memory_;
-  std::size_t count_;
-};
-
-inline DeviceArray<float> poisoned(std::size_t count) {
-  return DeviceArray<float>(std::vector<float>(count, std::numeric_limits<float>::quiet_NaN()));
-}
-
 // A stream, a workspace and what a launch needs to know.
-class ProductFixture {
+class ProductFixture : public DeviceStream {
  public:
   explicit ProductFixture(bool deterministic = false)
-      : workspace_(cuda::product_workspace_bytes(1024, 8192)) {
+      : workspace_(std::vector<std::byte>(cuda::product_workspace_bytes(1024, 8192))) {
     launch.deterministic = deterministic;
-    int device = 0;
-    REQUIRE(cudaGetDevice(&device) == cudaSuccess);
-    REQUIRE(cudaDeviceGetAttribute(&launch.multiprocessors, cudaDevAttrMultiProcessorCount,
-                                   device) == cudaSuccess);
-    REQUIRE(cudaStreamCreate(&launch.stream) == cudaSuccess);
   }
-  ~ProductFixture() { cudaStreamDestroy(launch.stream); }
-  ProductFixture(const ProductFixture&) = delete;
-  ProductFixture& operator=(const ProductFixture&) = delete;
 
   std::unique_ptr<PackedMatrix> pack(const StoredMatrix& matrix, PackSpec spec = {}) const {
     auto packed = cuda::pack_matrix(launch, matrix.view(), spec);
@@ -87,17 +33,16 @@ class ProductFixture {
     if (!status.ok()) FAIL(status.message());
   }
 
-  cuda::Launch launch;
   std::unique_ptr<cuda::LibraryProducts> library;  // none unless a test opens it
 
  private:
-  DeviceArray<std::byte> workspace_;
+  DeviceMemory<std::byte> workspace_;
 };
 
 // Random activations, exact in bfloat16: as floats and as the device has them.
 struct Input {
   std::vector<float> values;
-  DeviceArray<__nv_bfloat16> device;
+  DeviceMemory<__nv_bfloat16> device;
 
   Input(std::int64_t rows, std::int64_t columns, std::mt19937_64& random)
       : values(static_cast<std::size_t>(rows * columns)),
