@@ -1,8 +1,47 @@
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "engine/runs.h"
 
 namespace quire::testing {
+namespace {
+
+// Holds the engine's thread inside a step, so that what a test does meanwhile cannot come too late.
+class Gate {
+ public:
+  // An engine that waits inside each step while the gate is shut; it stands open while one loads.
+  Engine engine() {
+    EngineOptions options = small();
+    options.threads = 0;
+    options.executor.threads = 2;
+    options.executor.post = [this](void (*task)(void*), void* argument) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return open_; });
+      lock.unlock();
+      task(argument);
+    };
+    Engine engine = tiny(options);
+    set(false);
+    return engine;
+  }
+  void open() { set(true); }
+
+ private:
+  void set(bool open) {
+    std::lock_guard lock(mutex_);
+    open_ = open;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = true;
+};
+
+}  // namespace
+
 TEST_CASE("answers through an engine thread are those of the engine", "[thread]") {
   Engine engine = tiny();
   std::vector<Outcome> expected;
@@ -64,11 +103,11 @@ TEST_CASE("after cancel, next delivers nothing", "[thread]") {
 }
 
 TEST_CASE("destroying the thread ends every request as cancelled", "[thread]") {
+  Gate gate;
   std::vector<Completion> completions;
-  {
-    EngineThread worker(tiny());
-    for (int i = 0; i < 3; ++i) completions.push_back(worker.submit(sampled({1, 2, i}, i, 400)));
-  }
+  std::optional<EngineThread> worker(gate.engine());
+  for (int i = 0; i < 3; ++i) completions.push_back(worker->submit(sampled({1, 2, i}, i, 40)));
+  std::thread destroyer([&] { worker.reset(); });
   for (Completion& completion : completions) {
     FinishReason reason = FinishReason::none;
     while (auto event = completion.next(std::chrono::seconds(30))) {
@@ -78,14 +117,18 @@ TEST_CASE("destroying the thread ends every request as cancelled", "[thread]") {
     CHECK(reason == FinishReason::cancelled);
     CHECK(completion.done());
   }
+  gate.open();
+  destroyer.join();
 }
 
 TEST_CASE("waiting for a request that another thread cancels gives cancelled", "[thread]") {
-  EngineThread worker(tiny());
-  Completion completion = worker.submit(sampled({1, 2, 3}, 1, 400));
+  Gate gate;
+  EngineThread worker(gate.engine());
+  Completion completion = worker.submit(sampled({1, 2, 3}, 1, 40));
   std::thread other([&] { completion.cancel(); });
   auto answer = completion.wait();
   other.join();
+  gate.open();
   REQUIRE_FALSE(answer.ok());
   CHECK(answer.status().code() == StatusCode::cancelled);
 }
@@ -110,11 +153,13 @@ TEST_CASE("a dropped completion cancels its request", "[thread]") {
 }
 
 TEST_CASE("next gives up after its wait", "[thread]") {
-  EngineThread worker(tiny());
-  Completion completion = worker.submit(sampled(long_prompt("llama"), 1, 400));
-  while (completion.next(std::chrono::nanoseconds(1))) {
-  }
+  Gate gate;
+  EngineThread worker(gate.engine());
+  Completion completion = worker.submit(sampled({1, 2, 3}, 1, 40));
+  CHECK_FALSE(completion.next(std::chrono::milliseconds(1)).has_value());
   CHECK_FALSE(completion.done());
+  gate.open();
+  CHECK(completion.wait().ok());
 }
 
 }  // namespace quire::testing
