@@ -17,6 +17,12 @@ int padded_groups(int columns) {
   return round_up(ceil_div(columns, kGroup), kGroupMultiple);
 }
 
+// Groups from one row to the next: an odd number, so that the rows of a tile do not meet in the
+// same sets of a cache.
+int group_stride(int columns) {
+  return padded_groups(columns) + 1;
+}
+
 ActivationGroup* groups_of(const Activations& activations) {
   return reinterpret_cast<ActivationGroup*>(activations.storage);
 }
@@ -24,7 +30,7 @@ ActivationGroup* groups_of(const Activations& activations) {
 // Behind the groups of all rows.
 std::uint16_t* bfloats_of(const Activations& activations) {
   return reinterpret_cast<std::uint16_t*>(
-      groups_of(activations) + std::int64_t{activations.rows} * padded_groups(activations.columns));
+      groups_of(activations) + std::int64_t{activations.rows} * group_stride(activations.columns));
 }
 
 enum class BfloatOrder { none, rows, tiles };  // see MatmulArgs
@@ -33,7 +39,7 @@ template <RoundRow round, BfloatOrder order>
 void round_row(const Activations& activations, int row) {
   constexpr int kTileRows = 16;
   const int blocks = padded_groups(activations.columns);
-  const std::int64_t row_size = std::int64_t{blocks} * kGroup;
+  const std::int64_t row_size = std::int64_t{group_stride(activations.columns)} * kGroup;
   std::uint16_t* bfloats = bfloats_of(activations);
   const float* values = activations.values + std::int64_t{row} * activations.columns;
   if constexpr (order == BfloatOrder::rows) {
@@ -48,12 +54,12 @@ void round_row(const Activations& activations, int row) {
 
 template <QuantiseRow quantise, BfloatOrder order = BfloatOrder::none, RoundRow round = nullptr>
 void prepare(const Activations& activations, int first, int last) {
-  const std::int64_t groups = padded_groups(activations.columns);
+  const int groups = padded_groups(activations.columns);
+  const std::int64_t stride = group_stride(activations.columns);
   for (std::int64_t row = first; row < last; ++row) {
     const float* values = activations.values + row * activations.columns;
     if (activations.forms.groups) {
-      quantise(values, activations.columns, groups_of(activations) + row * groups,
-               static_cast<int>(groups));
+      quantise(values, activations.columns, groups_of(activations) + row * stride, groups);
     }
     if constexpr (order != BfloatOrder::none) {
       if (activations.forms.bfloats) round_row<round, order>(activations, static_cast<int>(row));
@@ -104,7 +110,7 @@ void multiply(const Matrix& matrix, const Activations& activations, std::int64_t
   args.columns = static_cast<int>(matrix.columns());
   args.tokens = activations.rows;
   args.groups = groups_of(activations);
-  args.group_stride = padded_groups(activations.columns);
+  args.group_stride = group_stride(activations.columns);
   args.values = activations.values;
   args.value_stride = activations.columns;
   args.bfloats = bfloats_of(activations);
@@ -140,7 +146,7 @@ constexpr MatmulKernels kI8mm = {prepare<quantise_row_neon>, multiply<multiply_i
 }  // namespace
 
 std::size_t activation_bytes(int rows, int columns) {
-  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(padded_groups(columns)) *
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(group_stride(columns)) *
          (sizeof(ActivationGroup) + kGroup * sizeof(std::uint16_t));
 }
 

@@ -13,10 +13,9 @@ constexpr int kVectorTokens = 4;  // the most that are multiplied without tiles
 constexpr int kPairs = 16;        // of columns, of one tile product
 constexpr int kTileBytes = kPairs * 64;
 
-struct TileOrderProduct {
+struct TileOrderProduct : BfloatActivations, PlainWeights<2> {
   static constexpr int kTokens = kVectorTokens;
   static constexpr int kStreamTokens = 0;
-  static std::int64_t row_bytes(const MatmulArgs& args) { return args.bfloat_stride * 2; }
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, Panels from, int first_token,

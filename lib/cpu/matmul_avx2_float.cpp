@@ -26,7 +26,7 @@ QUIRE_ALWAYS_INLINE inline void add_columns(int columns, const float* values, st
 }
 
 template <DType type>
-struct PlainProduct {
+struct PlainProduct : FloatActivations, PlainWeights<type == DType::f32 ? 4 : 2> {
   static constexpr int kTokens = kFloatTile;
 
   template <int tokens>
@@ -75,7 +75,7 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, int h
 }
 
 template <class Format>
-struct ExpandedProduct {
+struct ExpandedProduct : FloatActivations, PackedWeights<Format> {
   static constexpr int kTokens = kExpandedTile;
 
   template <int tokens>

@@ -69,7 +69,7 @@ QUIRE_ALWAYS_INLINE inline void add_part(const std::byte*& record, int group, in
 }
 
 template <class Dots, class Format>
-struct IntegerProduct {
+struct IntegerProduct : GroupActivations, PackedWeights<Format> {
   static constexpr int kTokens = Dots::template kTokens<Format>;
 
   template <int tokens>

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "cpu/matmul_kernels.h"
+#include "cpu/matmul_strips.h"
 #include "cpu/matmul_unroll.h"
 
 // AVX2 with FMA and F16C: what the products have in common. A tile is a panel, two vectors of rows,
@@ -45,12 +46,14 @@ inline __m256i lane_mask(std::int64_t rows) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lanes);
 }
 
-// A Product has `kTokens`, the most tokens of a tile, and add<tokens>(args, panels, first_token,
-// sums), which adds all columns to the sums of a tile.
+// A Product has `kTokens`, the most tokens of a tile, add<tokens>(args, panels, first_token, sums),
+// which adds all columns to the sums of a tile, and the members of one of the activations and of
+// one of the weights of matmul_strips.h.
 template <class Product, int tokens>
-void multiply_tile(const MatmulArgs& args, std::int64_t index, bool fetch_next, int first_token) {
+void multiply_tile(const MatmulArgs& args, std::int64_t index, std::int64_t offset, bool fetch_next,
+                   int first_token) {
   const std::int64_t first_row = index * kHalves * kLanes;
-  const std::byte* at = args.panels + static_cast<std::size_t>(index) * args.panel_bytes;
+  const std::byte* at = args.panels + static_cast<std::size_t>(index) * args.panel_bytes + offset;
   const __m256i masks[kHalves] = {lane_mask(args.rows - first_row),
                                   lane_mask(args.rows - first_row - kLanes)};
   Sums<tokens> sums;
@@ -77,22 +80,26 @@ void multiply_tile(const MatmulArgs& args, std::int64_t index, bool fetch_next, 
   });
 }
 
-using TileFunction = void (*)(const MatmulArgs& args, std::int64_t index, bool fetch_next,
-                              int first_token);
+using TileFunction = void (*)(const MatmulArgs& args, std::int64_t index, std::int64_t offset,
+                              bool fetch_next, int first_token);
 
 template <class Product, int... counts>
-void multiply_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
+void multiply_all(const MatmulArgs& whole, std::integer_sequence<int, counts...>) {
   static constexpr TileFunction kTiles[] = {multiply_tile<Product, counts + 1>...};
-  // Tokens are shared out evenly over the least number of tiles.
-  const int tiles = (args.tokens + Product::kTokens - 1) / Product::kTokens;
-  for (std::int64_t panel = args.first_panel; panel < args.last_panel; ++panel) {
-    int first = 0;
-    for (int i = 0; i < tiles; ++i) {
-      const int count = (args.tokens - first) / (tiles - i);
-      kTiles[count - 1](args, panel, i == tiles - 1 && panel + 1 < args.last_panel, first);
-      first += count;
-    }
-  }
+  each_strip<Product, 1>(
+      whole, [](const MatmulArgs& args, std::int64_t offset, const TileSpan& span) {
+        int token = span.first_token;
+        for (std::int64_t panel = args.first_panel; panel < args.last_panel; ++panel) {
+          token = span.first_token;
+          for (int i = span.first; i < span.last; ++i) {
+            const int count = (args.tokens - token) / (span.count - i);
+            const bool fetch_next = i == span.last - 1 && panel + 1 < args.last_panel;
+            kTiles[count - 1](args, panel, offset, fetch_next, token);
+            token += count;
+          }
+        }
+        return token;
+      });
 }
 
 template <class Product>

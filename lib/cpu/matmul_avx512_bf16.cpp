@@ -5,10 +5,9 @@
 namespace quire::cpu {
 namespace {
 
-struct PairProduct {
+struct PairProduct : BfloatActivations, PlainWeights<2> {
   static constexpr int kTokens = 12;
   static constexpr int kStreamTokens = 0;
-  static std::int64_t row_bytes(const MatmulArgs& args) { return args.bfloat_stride * 2; }
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panels& from, int first_token,

@@ -26,10 +26,9 @@ QUIRE_ALWAYS_INLINE inline void add_columns(int columns, const float* values, st
 }
 
 template <DType type>
-struct PlainProduct {
+struct PlainProduct : FloatActivations, PlainWeights<type == DType::f32 ? 4 : 2> {
   static constexpr int kTokens = kFloatTile;
   static constexpr int kStreamTokens = 0;
-  static std::int64_t row_bytes(const MatmulArgs& args) { return args.value_stride * 4; }
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panels& from, int first_token,
@@ -77,10 +76,9 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, float
 }
 
 template <class Format>
-struct ExpandedProduct {
+struct ExpandedProduct : FloatActivations, PackedWeights<Format> {
   static constexpr int kTokens = kExpandedTile;
   static constexpr int kStreamTokens = 0;
-  static std::int64_t row_bytes(const MatmulArgs& args) { return args.value_stride * 4; }
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, Panels from, int first_token,

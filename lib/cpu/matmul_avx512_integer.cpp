@@ -87,12 +87,9 @@ QUIRE_ALWAYS_INLINE inline void add_part(Panels& records, int group,
 }
 
 template <class Format>
-struct IntegerProduct {
+struct IntegerProduct : GroupActivations, PackedWeights<Format> {
   static constexpr int kTokens = kTile<Format>;
   static constexpr int kStreamTokens = kStreamTile;
-  static std::int64_t row_bytes(const MatmulArgs& args) {
-    return args.group_stride * static_cast<std::int64_t>(sizeof(ActivationGroup));
-  }
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, Panels from, int first_token,

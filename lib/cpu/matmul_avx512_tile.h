@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "cpu/matmul_kernels.h"
+#include "cpu/matmul_strips.h"
 #include "cpu/matmul_unroll.h"
 
 // AVX-512 with VNNI: what the products have in common. A tile is two panels (32 rows) by a few
@@ -64,12 +65,12 @@ inline TileRows tile_rows(const MatmulArgs& args, std::int64_t panel) {
 // What pass `pass` of `passes` over a tile of two panels fetches: the panels of the next tile. Two
 // passes share the work: the last two, so that little of it is pushed out again before it is used.
 inline void set_ahead(const MatmulArgs& args, std::int64_t panel, int pass, int passes,
-                      TileRows& tile) {
-  constexpr std::size_t kLargeTile = std::size_t{256} << 10;  // more would not stay cached
+                      std::int64_t strip_bytes, TileRows& tile) {
+  constexpr std::int64_t kLargeStrip = std::int64_t{128} << 10;  // more would not stay cached
   for (int p = 0; p < kPanels; ++p) {
     tile.panels.ahead[p] = nullptr;
     if (passes > 1 && pass != passes - kPanels + p) continue;
-    if (kPanels * args.panel_bytes > kLargeTile) {
+    if (strip_bytes > kLargeStrip) {
       tile.panels.ahead[p] = tile.panels.at[p] + 4096;
     } else if (panel + kPanels + p < args.last_panel) {
       tile.panels.ahead[p] = tile.panels.at[p] + kPanels * args.panel_bytes;
@@ -80,7 +81,7 @@ inline void set_ahead(const MatmulArgs& args, std::int64_t panel, int pass, int 
 // A Product has
 //   kTokens        the most tokens of a tile
 //   kStreamTokens  up to which tiles have one panel, so that the weights are read in one go
-//   row_bytes(args)  of the activations of one token
+//   the members of one of the activations and of one of the weights of matmul_strips.h
 //   add<panels, tokens>(args, panels, first_token, sums), which adds all columns to a tile's sums
 template <class Product, int panels, int tokens>
 void multiply_tile(const MatmulArgs& args, const TileRows& tile, int first_token) {
@@ -121,31 +122,35 @@ void stream_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
   }
 }
 
+// A strip of one tile's panels by the tiles of a span. Returns the token behind them.
 template <class Product, int... counts>
-void tile_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
+int multiply_strip(const MatmulArgs& args, std::int64_t panel, std::int64_t offset,
+                   const TileSpan& span, std::integer_sequence<int, counts...>) {
   static constexpr TileFunction kTiles[] = {multiply_tile<Product, kPanels, counts + 1>...};
-  // Tokens are shared out evenly over the least number of tiles. All panels are multiplied by as
-  // many tiles as stay in the second-level cache.
-  constexpr std::int64_t kCached = std::int64_t{384} << 10;
-  const std::int64_t tile_bytes = Product::kTokens * Product::row_bytes(args);
-  const int most = tile_bytes < kCached ? static_cast<int>(kCached / tile_bytes) : 1;
-  const int tiles = (args.tokens + Product::kTokens - 1) / Product::kTokens;
-  int block_first = 0;
-  for (int block = 0; block < tiles; block += most) {
-    const int last = block + most < tiles ? block + most : tiles;
-    int first = 0;
-    for (std::int64_t panel = args.first_panel; panel < args.last_panel; panel += kPanels) {
-      TileRows tile = tile_rows(args, panel);
-      first = block_first;
-      for (int i = block; i < last; ++i) {
-        const int count = (args.tokens - first) / (tiles - i);
-        set_ahead(args, panel, i - block, last - block, tile);
-        kTiles[count - 1](args, tile, first);
-        first += count;
-      }
-    }
-    block_first = first;
+  TileRows tile = tile_rows(args, panel);
+  for (const std::byte*& at : tile.panels.at) at += offset;
+  int token = span.first_token;
+  for (int i = span.first; i < span.last; ++i) {
+    const int count = (args.tokens - token) / (span.count - i);
+    set_ahead(args, panel, i - span.first, span.last - span.first,
+              Product::panel_bytes(args.columns), tile);
+    kTiles[count - 1](args, tile, token);
+    token += count;
   }
+  return token;
+}
+
+template <class Product>
+void tile_all(const MatmulArgs& whole) {
+  each_strip<Product, kPanels>(
+      whole, [](const MatmulArgs& args, std::int64_t offset, const TileSpan& span) {
+        int next = span.first_token;
+        for (std::int64_t panel = args.first_panel; panel < args.last_panel; panel += kPanels) {
+          next = multiply_strip<Product>(args, panel, offset, span,
+                                         std::make_integer_sequence<int, Product::kTokens>());
+        }
+        return next;
+      });
 }
 
 template <class Product>
@@ -157,7 +162,7 @@ void multiply_all(const MatmulArgs& args) {
       return;
     }
   }
-  tile_all<Product>(args, std::make_integer_sequence<int, Product::kTokens>());
+  tile_all<Product>(args);
 }
 
 }  // namespace

@@ -113,6 +113,28 @@ TEST_CASE("matmul: same bits for many tokens and columns", "[matmul]") {
   }
 }
 
+TEST_CASE("matmul: same bits for rows that are longer than a strip", "[matmul]") {
+  Random random(9);
+  const int tokens = 29, rows = 34, columns = 12544;  // strips of no type are that long
+  const auto check = [&](DType type, Compute compute) {
+    const auto stored = stored_matrix(type, rows, columns, Fill::random, random);
+    const auto values = random_values(tokens * columns, random);
+    const auto bias = random_values(rows, random);
+    for (const Isa isa : isas()) {
+      if (isa == Isa::scalar) continue;
+      INFO(title(type, isa, compute));
+      const auto matrix = pack(view_of(stored, type, rows, columns), compute, isa);
+      CHECK(same_bits(product(isa, *matrix, values, tokens, bias.data()),
+                      product(Isa::scalar, *matrix, values, tokens, bias.data())));
+    }
+  };
+  for (const DType type :
+       {DType::q4_0, DType::q8_0, DType::q2_k, DType::q4_k, DType::f32, DType::f16, DType::bf16}) {
+    check(type, Compute::automatic);
+  }
+  check(DType::q5_k, Compute::f32);
+}
+
 TEST_CASE("matmul: stored weights in place go on over many parts with the same bits", "[matmul]") {
   Random random(4);
   const int tokens = 3, rows = 18, columns = 2304;
