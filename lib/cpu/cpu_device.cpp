@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "cpu/isa.h"
+#include "cpu/huge_pages.h"
 #include "cpu/kv_layout.h"
 #include "cpu/operations.h"
 #include "cpu/pack.h"
@@ -81,6 +82,10 @@ Result<std::unique_ptr<DeviceBuffer>> CpuDevice::allocate(std::size_t bytes) {
   if (block == nullptr) {
     return error(StatusCode::out_of_memory, "{}: the system refused {} bytes", name(), bytes);
   }
+  // Keys and values are read here and there: fewer translations of addresses. Memory of less than
+  // some huge pages would only grow by being rounded up to them.
+  constexpr std::size_t kLarge = std::size_t{8} << 20;
+  if (bytes >= kLarge) advise_huge_pages(block, bytes);
   return guarded("allocate", [&]() -> Result<std::unique_ptr<DeviceBuffer>> {
     try {
       return std::unique_ptr<DeviceBuffer>(std::make_unique<HostBuffer>(block, size));

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "base/checked.h"
+#include "cpu/huge_pages.h"
 
 namespace quire::cpu {
 namespace {
@@ -32,9 +33,7 @@ class Mapping {
     munmap(begin + head + size, kHugePage - head);
     data_ = begin + head;
     size_ = size;
-#ifdef MADV_HUGEPAGE
-    madvise(data_, size_, MADV_HUGEPAGE);  // a wish: the memory works without
-#endif
+    advise_huge_pages(data_, size_);
   }
   ~Mapping() {
     if (data_) munmap(data_, size_);
@@ -42,12 +41,8 @@ class Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  std::byte* data() const {
-    return data_;
-  }
-  std::size_t size() const {
-    return size_;
-  }
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
 
  private:
   std::byte* data_ = nullptr;
