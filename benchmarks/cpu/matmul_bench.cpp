@@ -85,7 +85,8 @@ void multiply_all(const Matrix& matrix, std::int64_t panels, const Activations& 
     for (std::int64_t first = next.fetch_add(piece); first < panels;
          first = next.fetch_add(piece)) {
       matmul_kernels(machine().isa)
-          .multiply(matrix, activations, first, std::min(panels, first + piece), nullptr, output,
+          .multiply(matrix, activations,
+                    {first, std::min(panels, first + piece), 0, activations.rows}, nullptr, output,
                     rows);
     }
   };

@@ -22,6 +22,7 @@ class CpuDevice final : public Device {
 
   std::string name() const override;
   int threads() const override { return pool_->size(); }
+  bool in_place() const { return in_place_; }  // weights are multiplied where they are stored
   int default_page_size() const override { return 16; }
   KvType default_kv_type() const override { return pairs_ ? KvType::bf16 : KvType::f16; }
   int activation_bytes() const override { return sizeof(float); }

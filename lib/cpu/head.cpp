@@ -21,23 +21,24 @@ Status head(Device& base, const HeadArgs& args) {
       prepare_rows(device, static_cast<const float*>(args.input), args.rows, args.width);
   const std::int64_t start = args.first / kPanelRows;
   const std::int64_t panels = (args.count + kPanelRows - 1) / kPanelRows;
-  for_pieces(device.pool(), panels, panel_piece(device, panels),
-             [&](std::int64_t first, std::int64_t last, int) {
-               device.matmul().multiply(matrix_of(*args.head), x, start + first, start + last,
-                                        args.head->bias, args.logits, vocabulary);
-               if (args.scale == 1 && args.soft_cap <= 0) return;
-               const std::int64_t column = (start + first) * kPanelRows;
-               const auto count =
-                   static_cast<int>(std::min((start + last) * kPanelRows, vocabulary) - column);
-               for (std::int64_t row = 0; row < args.rows; ++row) {
-                 float* logits = args.logits + row * vocabulary + column;
-                 if (args.soft_cap > 0) {
-                   device.row().soft_cap(logits, args.scale, args.soft_cap, count);
-                 } else {
-                   device.row().scale(logits, args.scale, count, logits);
-                 }
-               }
-             });
+  for_parts(device, args.rows, panels, [&](ProductPart part) {
+    part.first_panel += start;
+    part.last_panel += start;
+    device.matmul().multiply(matrix_of(*args.head), x, part, args.head->bias, args.logits,
+                             vocabulary);
+    if (args.scale == 1 && args.soft_cap <= 0) return;
+    const std::int64_t column = part.first_panel * kPanelRows;
+    const auto count =
+        static_cast<int>(std::min(part.last_panel * kPanelRows, vocabulary) - column);
+    for (std::int64_t row = part.first_token; row < part.last_token; ++row) {
+      float* logits = args.logits + row * vocabulary + column;
+      if (args.soft_cap > 0) {
+        device.row().soft_cap(logits, args.scale, args.soft_cap, count);
+      } else {
+        device.row().scale(logits, args.scale, count, logits);
+      }
+    }
+  });
   return {};
 }
 

@@ -37,7 +37,6 @@ enum class BfloatOrder { none, rows, tiles };  // see MatmulArgs
 
 template <RoundRow round, BfloatOrder order>
 void round_row(const Activations& activations, int row) {
-  constexpr int kTileRows = 16;
   const int blocks = padded_groups(activations.columns);
   const std::int64_t row_size = std::int64_t{group_stride(activations.columns)} * kGroup;
   std::uint16_t* bfloats = bfloats_of(activations);
@@ -45,8 +44,8 @@ void round_row(const Activations& activations, int row) {
   if constexpr (order == BfloatOrder::rows) {
     round(values, activations.columns, bfloats + row * row_size, blocks, kGroup);
   } else {
-    const int first = row / kTileRows * kTileRows;
-    const std::int64_t rows = std::min(kTileRows, activations.rows - first);
+    const int first = row / kTokenUnit * kTokenUnit;
+    const std::int64_t rows = std::min(kTokenUnit, activations.rows - first);
     round(values, activations.columns, bfloats + first * row_size + (row - first) * kGroup, blocks,
           rows * kGroup);
   }
@@ -96,27 +95,26 @@ void multiply_in_place(const Matrix& matrix, MatmulArgs args) {
 }
 
 template <Multiply kernel>
-void multiply(const Matrix& matrix, const Activations& activations, std::int64_t first_panel,
-              std::int64_t last_panel, const float* bias, float* output,
-              std::int64_t output_stride) {
+void multiply(const Matrix& matrix, const Activations& activations, const ProductPart& part,
+              const float* bias, float* output, std::int64_t output_stride) {
   MatmulArgs args;
   args.type = matrix.type();
   args.form = matrix.form();
   args.panels = matrix.panels();
   args.panel_bytes = matrix.panel_bytes();
   args.rows = matrix.rows();
-  args.first_panel = first_panel;
-  args.last_panel = last_panel;
+  args.first_panel = part.first_panel;
+  args.last_panel = part.last_panel;
   args.columns = static_cast<int>(matrix.columns());
-  args.tokens = activations.rows;
-  args.groups = groups_of(activations);
+  args.tokens = part.tokens();
   args.group_stride = group_stride(activations.columns);
-  args.values = activations.values;
+  args.groups = groups_of(activations) + part.first_token * args.group_stride;
   args.value_stride = activations.columns;
-  args.bfloats = bfloats_of(activations);
+  args.values = activations.values + part.first_token * args.value_stride;
   args.bfloat_stride = args.group_stride * kGroup;
+  args.bfloats = bfloats_of(activations) + part.first_token * args.bfloat_stride;
   args.bias = bias;
-  args.output = output;
+  args.output = output + part.first_token * output_stride;
   args.output_stride = output_stride;
   if (matrix.in_place()) {
     multiply_in_place<kernel>(matrix, args);

@@ -50,19 +50,29 @@ std::size_t activation_bytes(int rows, int columns);
 class PackArena;  // see pack_buffer.h
 class Matrix;     // the packed matrix of this backend, a PackedMatrix
 
+constexpr int kPanelRows = 16;  // output rows of a panel; the last one of a matrix may be partial
+constexpr int kTokenUnit = 16;  // tokens whose prepared activations may lie interleaved
+
+// A part of a product: output rows of panels [first_panel, last_panel), tokens [first_token,
+// last_token). It begins at a multiple of kTokenUnit and ends at one or with the last token.
+struct ProductPart {
+  std::int64_t first_panel = 0;
+  std::int64_t last_panel = 0;
+  int first_token = 0;
+  int last_token = 0;
+  int tokens() const { return last_token - first_token; }
+};
+
 // The matrix kernels of one instruction set. Output (row r, token t) has the same bits for any
 // number of tokens and any split of the output rows.
 struct MatmulKernels {
   // Brings rows [first, last) of activations.values into the forms, in its storage.
   void (*prepare)(const Activations& activations, int first, int last);
-  // output[t * output_stride + r] = sum_k W[r][k] * x[t][k] (+ bias[r] if bias), for all prepared
-  // tokens t and for the output rows of panels [first_panel, last_panel); see kPanelRows.
-  void (*multiply)(const Matrix& matrix, const Activations& activations, std::int64_t first_panel,
-                   std::int64_t last_panel, const float* bias, float* output,
-                   std::int64_t output_stride);
+  // output[t * output_stride + r] = sum_k W[r][k] * x[t][k] (+ bias[r] if bias) for the tokens t
+  // and the output rows r of the part; `output` and `activations` begin at token 0.
+  void (*multiply)(const Matrix& matrix, const Activations& activations, const ProductPart& part,
+                   const float* bias, float* output, std::int64_t output_stride);
 };
-
-constexpr int kPanelRows = 16;  // output rows of a panel; the last one of a matrix may be partial
 
 const MatmulKernels& matmul_kernels(Isa isa);
 

@@ -63,19 +63,18 @@ void activate(const RowKernels& kernels, Activation activation, float* gate, con
 void gate_and_up(CpuDevice& device, const Activations& x, const Linear& gate, const Linear& up,
                  Activation activation, int ff, float* gated, float* scratch) {
   const std::int64_t panels = Product{&gate, gated, ff}.panels();
-  for_pieces(device.pool(), panels, panel_piece(device, panels),
-             [&](std::int64_t first, std::int64_t last, int) {
-               const MatmulKernels& matmul = device.matmul();
-               matmul.multiply(matrix_of(gate), x, first, last, gate.bias, gated, ff);
-               matmul.multiply(matrix_of(up), x, first, last, up.bias, scratch, ff);
-               const std::int64_t column = first * kPanelRows;
-               const auto count =
-                   static_cast<int>(std::min<std::int64_t>(last * kPanelRows, ff) - column);
-               for (std::int64_t row = 0; row < x.rows; ++row) {
-                 const std::int64_t at = row * ff + column;
-                 activate(device.row(), activation, gated + at, scratch + at, count);
-               }
-             });
+  for_parts(device, x.rows, panels, [&](const ProductPart& part) {
+    const MatmulKernels& matmul = device.matmul();
+    matmul.multiply(matrix_of(gate), x, part, gate.bias, gated, ff);
+    matmul.multiply(matrix_of(up), x, part, up.bias, scratch, ff);
+    const std::int64_t column = part.first_panel * kPanelRows;
+    const auto count =
+        static_cast<int>(std::min<std::int64_t>(part.last_panel * kPanelRows, ff) - column);
+    for (std::int64_t row = part.first_token; row < part.last_token; ++row) {
+      const std::int64_t at = row * ff + column;
+      activate(device.row(), activation, gated + at, scratch + at, count);
+    }
+  });
 }
 
 Status mlp_input(Device& base, const MlpInputArgs& args) {

@@ -8,9 +8,16 @@
 
 namespace quire::cpu {
 
-// Calls body(first, last, worker) for pieces of [0, count) of at most `piece` items, which the
-// threads claim one after the other; with one piece the caller does it alone. The body must not
-// throw, and no result may depend on where pieces begin or who takes them.
+// Pieces [next, last), which one thread takes first and the others when they have none left.
+struct alignas(64) PieceRange {
+  std::atomic<std::int64_t> next;
+  std::int64_t last;
+};
+
+// Calls body(first, last, worker) for pieces of [0, count) of at most `piece` items; with one piece
+// the caller does it alone. Each thread begins with a share of its own, the same in every phase
+// with as many pieces, so that it finds in its cache what it wrote in the phase before. The body
+// must not throw, and no result may depend on where pieces begin or who takes them.
 template <class Body>
 void for_pieces(ThreadPool& pool, std::int64_t count, std::int64_t piece, Body&& body) {
   piece = std::max<std::int64_t>(piece, 1);
@@ -18,12 +25,21 @@ void for_pieces(ThreadPool& pool, std::int64_t count, std::int64_t piece, Body&&
     if (count > 0) body(std::int64_t{0}, count, 0);
     return;
   }
-  std::atomic<std::int64_t> next{0};
+  constexpr int kMostRanges = 64;
+  PieceRange ranges[kMostRanges];
+  const int used = std::min(pool.size(), kMostRanges);
+  const std::int64_t pieces = (count + piece - 1) / piece;
+  for (int r = 0; r < used; ++r) {
+    ranges[r].next.store(pieces * r / used, std::memory_order_relaxed);
+    ranges[r].last = pieces * (r + 1) / used;
+  }
   auto task = [&](int worker, int) {
-    for (;;) {
-      const std::int64_t first = next.fetch_add(piece, std::memory_order_relaxed);
-      if (first >= count) return;
-      body(first, std::min(first + piece, count), worker);
+    for (int i = 0; i < used; ++i) {
+      PieceRange& range = ranges[(worker + i) % used];
+      while (range.next.load(std::memory_order_relaxed) < range.last) {
+        const std::int64_t n = range.next.fetch_add(1, std::memory_order_relaxed);
+        if (n < range.last) body(n * piece, std::min((n + 1) * piece, count), worker);
+      }
     }
   };
   pool.run(task);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "cpu/phase.h"
 
@@ -88,28 +89,46 @@ Activations prepare_normed_rows(CpuDevice& device, const float* hidden, int rows
   return activations;
 }
 
-std::int64_t panel_piece(const CpuDevice& device, std::int64_t panels) {
-  return std::max<std::int64_t>(2, panels / (device.threads() * 8) + 1);
+ProductPart ProductGrid::part(std::int64_t index) const {
+  const std::int64_t panel = index % panel_pieces() * panel_piece;
+  const int token = static_cast<int>(index / panel_pieces()) * token_piece;
+  return {panel, std::min(panel + panel_piece, panels), token,
+          std::min(token + token_piece, tokens)};
+}
+
+ProductGrid product_grid(const CpuDevice& device, int tokens, std::int64_t panels) {
+  constexpr int kLeastTokens = 64;  // fewer read the weights too often
+  constexpr int kPieces = 8;        // for each thread, so that a late one holds up nobody
+  constexpr int kPanels = 2;        // a tile has as many
+  // Weights in place are packed again for each piece.
+  const int wanted =
+      device.in_place() ? 1 : std::clamp(tokens / kLeastTokens, 1, 2 * device.threads());
+  ProductGrid grid{tokens, panels};
+  grid.token_piece = std::max(kTokenUnit, round_up(ceil_div(tokens, wanted), kTokenUnit));
+  const std::int64_t rest = ceil_div(kPieces * device.threads(), wanted);
+  grid.panel_piece =
+      std::max<std::int64_t>(kPanels, round_up<std::int64_t>(ceil_div(panels, rest), kPanels));
+  return grid;
 }
 
 void multiply(CpuDevice& device, const Activations& activations,
               std::span<const Product> products) {
   std::int64_t panels = 0;
   for (const Product& product : products) panels += product.panels();
-  for_pieces(device.pool(), panels, panel_piece(device, panels),
-             [&](std::int64_t first, std::int64_t last, int) {
-               std::int64_t start = 0;  // of the product in the row of all panels
-               for (const Product& product : products) {
-                 const std::int64_t end = start + product.panels();
-                 const std::int64_t from = std::max(first, start), to = std::min(last, end);
-                 if (from < to) {
-                   device.matmul().multiply(matrix_of(*product.linear), activations, from - start,
-                                            to - start, product.linear->bias, product.output,
-                                            product.stride);
-                 }
-                 start = end;
-               }
-             });
+  for_parts(device, activations.rows, panels, [&](const ProductPart& part) {
+    std::int64_t start = 0;  // of the product in the row of all panels
+    for (const Product& product : products) {
+      const std::int64_t end = start + product.panels();
+      ProductPart own = part;
+      own.first_panel = std::max(part.first_panel, start) - start;
+      own.last_panel = std::min(part.last_panel, end) - start;
+      if (own.first_panel < own.last_panel) {
+        device.matmul().multiply(matrix_of(*product.linear), activations, own, product.linear->bias,
+                                 product.output, product.stride);
+      }
+      start = end;
+    }
+  });
 }
 
 void add_rows(CpuDevice& device, const float* x, int rows, int width, const RmsNorm& norm,
@@ -140,17 +159,16 @@ void multiply_and_add(CpuDevice& device, const Activations& activations, const P
   }
   // Without a norm, whoever has computed some columns adds them at once.
   const std::int64_t panels = product.panels(), width = product.stride;
-  for_pieces(device.pool(), panels, panel_piece(device, panels),
-             [&](std::int64_t first, std::int64_t last, int) {
-               device.matmul().multiply(matrix_of(*product.linear), activations, first, last,
-                                        product.linear->bias, product.output, width);
-               const std::int64_t column = first * kPanelRows;
-               const auto count = static_cast<int>(std::min(last * kPanelRows, width) - column);
-               for (std::int64_t row = 0; row < activations.rows; ++row) {
-                 const std::int64_t at = row * width + column;
-                 device.row().add_scaled(product.output + at, scale, count, hidden + at);
-               }
-             });
+  for_parts(device, activations.rows, panels, [&](const ProductPart& part) {
+    device.matmul().multiply(matrix_of(*product.linear), activations, part, product.linear->bias,
+                             product.output, width);
+    const std::int64_t column = part.first_panel * kPanelRows;
+    const auto count = static_cast<int>(std::min(part.last_panel * kPanelRows, width) - column);
+    for (std::int64_t row = part.first_token; row < part.last_token; ++row) {
+      const std::int64_t at = row * width + column;
+      device.row().add_scaled(product.output + at, scale, count, hidden + at);
+    }
+  });
 }
 
 }  // namespace quire::cpu

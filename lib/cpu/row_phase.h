@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <span>
 
+#include "base/checked.h"
 #include "cpu/cpu_device.h"
 #include "cpu/pack.h"
+#include "cpu/phase.h"
 
 namespace quire::cpu {
 
@@ -34,8 +36,30 @@ struct Product {
   std::int64_t panels() const { return (linear->weight->rows() + kPanelRows - 1) / kPanelRows; }
 };
 
-// Panels in a piece of a phase with that many panels in all.
-std::int64_t panel_piece(const CpuDevice& device, std::int64_t panels);
+// How the threads share a product: pieces of so many tokens by so many panels. With many tokens
+// each thread has tokens of its own, whose activations it has prepared and whose outputs it goes on
+// with.
+struct ProductGrid {
+  int tokens = 0;
+  std::int64_t panels = 0;
+  int token_piece = 0;
+  std::int64_t panel_piece = 0;
+
+  std::int64_t panel_pieces() const { return ceil_div(panels, panel_piece); }
+  std::int64_t pieces() const { return ceil_div(tokens, token_piece) * panel_pieces(); }
+  ProductPart part(std::int64_t index) const;
+};
+ProductGrid product_grid(const CpuDevice& device, int tokens, std::int64_t panels);
+
+// Calls body(part) for all parts of a product.
+template <class Body>
+void for_parts(CpuDevice& device, int tokens, std::int64_t panels, Body&& body) {
+  const ProductGrid grid = product_grid(device, tokens, panels);
+  for_pieces(device.pool(), grid.pieces(), 1, [&](std::int64_t first, std::int64_t last, int) {
+    for (std::int64_t i = first; i < last; ++i) body(grid.part(i));
+  });
+}
+
 // All panels of all products, by all threads.
 void multiply(CpuDevice& device, const Activations& activations, std::span<const Product> products);
 

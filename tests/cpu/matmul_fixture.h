@@ -193,9 +193,13 @@ inline std::vector<float> product(Isa isa, const PackedMatrix& matrix,
   const std::int64_t stride = rows + 3;
   std::vector<float> output(static_cast<std::size_t>(tokens * stride), 12345.0f);
   for (std::int64_t first = 0; first < panels_of(matrix); first += split) {
-    matmul_kernels(isa).multiply(as_matrix(matrix), prepared.get(), first,
-                                 std::min(panels_of(matrix), first + split), bias, output.data(),
-                                 stride);
+    // Tokens in two parts as well, where there are enough.
+    const std::int64_t last = std::min(panels_of(matrix), first + split);
+    const int middle = tokens / 2 / kTokenUnit * kTokenUnit;
+    for (const auto& [begin, end] : {std::pair(0, middle), std::pair(middle, tokens)}) {
+      matmul_kernels(isa).multiply(as_matrix(matrix), prepared.get(), {first, last, begin, end},
+                                   bias, output.data(), stride);
+    }
   }
   std::vector<float> result(static_cast<std::size_t>(tokens * rows));
   bool untouched = true;
