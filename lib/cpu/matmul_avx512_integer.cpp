@@ -10,7 +10,10 @@ namespace {
 // Tokens. Halves of a group leave registers for fewer.
 template <class Format>
 constexpr int kTile = PackedSizes<Format>::kParts == 2 ? 5 : 6;
-constexpr int kStreamTile = 2;  // tokens of a tile of one panel
+// Tokens of a tile of one panel. To unpack six bits takes so long that two panels at once gain
+// more.
+template <class Format>
+constexpr int kStreamTile = Format::kCodes == CodeForm::nibbles_2 ? 0 : 2;
 
 // -offset * (sum of the part's codes), for each lane.
 template <class Format, int part>
@@ -89,7 +92,7 @@ QUIRE_ALWAYS_INLINE inline void add_part(Panels& records, int group,
 template <class Format>
 struct IntegerProduct : GroupActivations, PackedWeights<Format> {
   static constexpr int kTokens = kTile<Format>;
-  static constexpr int kStreamTokens = kStreamTile;
+  static constexpr int kStreamTokens = kStreamTile<Format>;
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, Panels from, int first_token,
