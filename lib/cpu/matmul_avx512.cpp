@@ -41,10 +41,14 @@ void quantise_row_avx512(const float* values, int columns, ActivationGroup* to, 
     const __m512i high_codes =
         _mm512_maskz_cvtps_epi32(kept, _mm512_mul_ps(high, _mm512_set1_ps(inverse)));
     ActivationGroup& result = to[group];
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(result.codes), _mm512_cvtepi32_epi8(low_codes));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(result.codes + 16),
-                     _mm512_cvtepi32_epi8(high_codes));
-    const int totals[2] = {_mm512_reduce_add_epi32(low_codes), _mm512_reduce_add_epi32(high_codes)};
+    const __m256i codes =
+        _mm256_set_m128i(_mm512_cvtepi32_epi8(high_codes), _mm512_cvtepi32_epi8(low_codes));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(result.codes), codes);
+    // Sums of four codes each, then of the sixteen of a half in every lane of that half.
+    __m256i sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), codes);
+    sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0x4e));
+    sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0xb1));
+    const int totals[2] = {_mm256_extract_epi32(sums, 0), _mm256_extract_epi32(sums, 4)};
     result.scale = !finite ? __builtin_nanf("") : zero ? 0.0f : largest / 127.0f;
     result.sum = result.scale * static_cast<float>(totals[0] + totals[1]);
     result.minus_total = -(totals[0] + totals[1]);
