@@ -7,7 +7,7 @@ namespace {
 
 struct PairProduct : BfloatActivations, PlainWeights<2> {
   static constexpr int kTokens = 12;
-  static constexpr int kStreamTokens = 0;
+  static constexpr int kStreamTokens = 2;
 
   template <int panels, int tokens>
   QUIRE_ALWAYS_INLINE static void add(const MatmulArgs& args, const Panels& from, int first_token,

@@ -114,7 +114,7 @@ using TileFunction = void (*)(const MatmulArgs& args, const TileRows& tile, int 
 template <class Product, int... counts>
 void stream_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
   static constexpr TileFunction kTiles[] = {multiply_tile<Product, 1, counts + 1>...};
-  constexpr int kDistance = 2048;  // bytes that are fetched ahead, also over the end of a panel
+  constexpr int kDistance = 4096;  // bytes that are fetched ahead, also over the end of a panel
   for (std::int64_t panel = args.first_panel; panel < args.last_panel; ++panel) {
     TileRows tile = tile_rows(args, panel);
     tile.panels.ahead[0] = tile.panels.at[0] + kDistance;
