@@ -10,7 +10,7 @@ namespace quire {
 
 Batcher::Impl::Impl(const BatcherOptions& o)
     : options(o),
-      allocators(o.windows.size(), PageAllocator(o.page_count)),
+      allocators(o.page_counts.begin(), o.page_counts.end()),
       cache(o.page_size, o.windows, allocators) {}
 
 Batcher::Batcher(const BatcherOptions& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -150,7 +150,11 @@ void Batcher::Impl::plan_prompts(Plan* plan, int* budget) {
     } else {
       break;
     }
-    const int count = std::min(*budget, s->size() - s->computed);
+    if (!s->running) continue;  // preempted by a prompt before it
+    const long long preemptions = preemption_count;
+    const int count = grow_prompt(s, std::min(*budget, s->size() - s->computed));
+    closed = closed || preemption_count != preemptions;
+    if (count == 0) continue;
     add_slice(plan, s, count);
     *budget -= count;
   }

@@ -7,8 +7,10 @@ namespace quire {
 
 Status Batcher::Impl::check() const {
   if (!fault.ok()) return fault;
-  std::vector<std::vector<int>> references(
-      groups(), std::vector<int>(static_cast<std::size_t>(std::max(0, options.page_count)), 0));
+  std::vector<std::vector<int>> references;
+  for (const PageAllocator& a : allocators) {
+    references.emplace_back(static_cast<std::size_t>(a.page_count()), 0);
+  }
   std::unordered_map<CacheNode, int> pins;
   int slots = 0, kept = 0;
   std::size_t running_count = 0, waiting_count = 0;

@@ -67,12 +67,16 @@ struct Batcher::Impl {
   void look_up(Sequence* s);
   int match_limit(const Sequence& s) const;
   bool reads_cache(const Sequence& s) const;
-  bool has_room(int pages, int headroom) const;
+  int reserved_pages(int group, int found_tokens, int total) const;
+  int room(int group, int headroom) const;
   void promise_pages(Sequence* s);
   void unpromise_pages(Sequence* s, int first, int end);
 
   // growth.cpp
-  bool grow(Sequence* s, Plan* plan);            // false: it had to give way itself
+  bool grow(Sequence* s, Plan* plan);       // false: it had to give way itself
+  int grow_prompt(Sequence* s, int count);  // how many of `count` tokens have their pages
+  PageId take_page_behind(const Sequence* s,
+                          int group);            // from what is less urgent and not planned
   PageId take_page(int group);                   // free, or by eviction; kNoPage if neither
   PageId take_page_for(Sequence* s, int group);  // ... or by preemption
   bool must_copy(int group, PageId page) const;

@@ -9,7 +9,7 @@ constexpr int kWords = 1000003;
 BatcherOptions roomy(int page_size = 4) {
   BatcherOptions o;
   o.page_size = page_size;
-  o.page_count = 100;
+  o.page_counts = {100};
   o.windows = {0};
   o.context = 100;
   o.max_running = 8;
@@ -117,8 +117,8 @@ TEST_CASE("forks in a pool that just holds them never preempt each other") {
       for (int n : {1, 2, 5}) {
         BatcherOptions o = roomy(page_size);
         const BatchRequest r = choices(prompt, 9, n);
-        o.page_count = 1;
-        while (!Batcher(o).can_ever_fit(r).ok()) ++o.page_count;
+        o.page_counts = {1};
+        while (!Batcher(o).can_ever_fit(r).ok()) ++o.page_counts[0];
         Simulation sim(o, 1, kWords);
         sim.submit(r);
         sim.run_all();

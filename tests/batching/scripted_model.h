@@ -61,10 +61,11 @@ inline std::vector<std::int32_t> expected_answer(std::vector<std::int32_t> token
 
 class ScriptedModel {
  public:
-  ScriptedModel(int page_size, int page_count, std::vector<int> windows)
+  ScriptedModel(int page_size, const std::vector<int>& page_counts, std::vector<int> windows)
       : page_size_(page_size), windows_(std::move(windows)) {
-    memory_.assign(windows_.size(),
-                   std::vector<std::uint64_t>(static_cast<std::size_t>(page_size * page_count), 1));
+    for (int pages : page_counts) {
+      memory_.emplace_back(static_cast<std::size_t>(page_size * pages), 1);
+    }
   }
 
   // The state of every row. Sequences are computed in a random order, and copies all at once: a

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -35,7 +36,7 @@ class Simulation {
         batcher(options),
         random(seed),
         vocabulary_(vocabulary),
-        model_(options.page_size, options.page_count, options.windows) {}
+        model_(options.page_size, options.page_counts, options.windows) {}
 
   RequestId submit(BatchRequest spec) {
     spec.id = ++last_id_;
@@ -116,8 +117,8 @@ class Simulation {
     expect(status.ok(), status.message());
     const PageCounts pages = batcher.pages();
     expect(pages.free + pages.in_use + pages.cached == pages.total, "page counts do not add up");
-    expect(pages.total == options_.page_count * static_cast<int>(options_.windows.size()),
-           "pages were lost");
+    const auto& counts = options_.page_counts;
+    expect(pages.total == std::accumulate(counts.begin(), counts.end(), 0), "pages were lost");
   }
 
   int live() const { return live_; }
