@@ -39,7 +39,8 @@ Status Batcher::Impl::check() const {
         if (table[i] == kNoPage) continue;
         ++references[g][static_cast<std::size_t>(table[i])];
         // What is still to be written belongs to this sequence alone.
-        const bool written = s.in_flight && (i + 1) * options.page_size > s.computed;
+        const bool own = i == s.own_page && i == s.computed / options.page_size;
+        const bool written = own || (s.in_flight && (i + 1) * options.page_size > s.computed);
         if (written &&
             (allocators[g].cached(table[i]) || must_copy(static_cast<int>(g), table[i]))) {
           return error(StatusCode::internal,

@@ -35,6 +35,16 @@ struct Flight {
   std::vector<std::uint64_t> passed;  // waiting sequences that an admission of this plan passed
   long long queries = 0;
   long long hit_tokens = 0;
+
+  // Keeps its memory: the next pass is about as large.
+  void clear() {
+    serial = 0;
+    entries.clear();
+    growth.clear();
+    sources.clear();
+    passed.clear();
+    queries = hit_tokens = 0;
+  }
 };
 
 // The parts of the batcher, by file: batcher.cpp plans and keeps the books, admission.cpp chooses
@@ -92,7 +102,7 @@ struct Batcher::Impl {
   void fork(Sequence* s, int choice, std::int32_t token);
   void end_choice(LiveRequest* request, int choice);
   void retire(Sequence* s);
-  void land();  // gives back what only the pass held
+  void land();  // gives back what only the pass held; its entries become `landed`
   void uncount_passed();
   void fail();
 
@@ -126,7 +136,9 @@ struct Batcher::Impl {
   std::uint64_t last_serial = 0;
   std::uint64_t last_sequence = 0;
   std::uint64_t last_arrival = 0;
-  int used_slots = 0;      // of max_running
+  std::vector<PassEntry> landed;    // entries of the flight that is committed or undone
+  std::size_t last_page_count = 0;  // of the last plan: the next one needs about as many
+  int used_slots = 0;               // of max_running
   int headroom = 0;        // pages of each group kept for the first growth of admitted sequences
   bool preempted = false;  // by the plan being made
   double now = 0;

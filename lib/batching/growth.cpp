@@ -42,6 +42,7 @@ bool Batcher::Impl::must_copy(int group, PageId page) const {
 // Makes room for one more token: a new page where the last one is full, a copy where it is shared.
 bool Batcher::Impl::grow(Sequence* s, Plan* plan) {
   const int index = s->computed / options.page_size;
+  if (index == s->own_page) return true;
   const std::size_t old_growth = flight.growth.size();
   const std::size_t old_copies = plan->copies.size();
   for (int g = 0; g < static_cast<int>(groups()); ++g) {
@@ -67,6 +68,7 @@ bool Batcher::Impl::grow(Sequence* s, Plan* plan) {
     }
     flight.growth.push_back(growth);
   }
+  s->own_page = index;
   return true;
 }
 

@@ -188,7 +188,7 @@ Status Decoder::begin(const Plan& plan, std::vector<RowDraw> draws) {
   for (const PlanSlice& slice : plan.slices) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       sequences_[g].push_back({slice.first_row, slice.tokens, slice.first_position,
-                               slice.pages[g].data(), static_cast<int>(slice.pages[g].size())});
+                               plan.page_table(slice, g).data(), slice.page_count});
     }
   }
   logit_rows_.clear();

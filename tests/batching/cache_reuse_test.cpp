@@ -66,7 +66,7 @@ TEST_CASE("texts that part inside a page share what they have in common") {
   const Plan plan = sim.plan();
   REQUIRE(plan.copies.size() == 1);
   CHECK(plan.copies[0].tokens == 37 - 32);
-  CHECK(plan.copies[0].to == plan.slices[0].pages[0][2]);
+  CHECK(plan.copies[0].to == plan.page_table(plan.slices[0], 0)[2]);
   CHECK(plan.slices[0].first_position == 37);
   sim.commit(plan);
   sim.run_all();
@@ -172,9 +172,9 @@ TEST_CASE("a window group gives back what no later query sees") {
   // Next position 21 sees 16 ... 21: pages 4 and 5 of 6 stay in the window group.
   CHECK(sim.batcher.pages().in_use == 6 + 2);
   const Plan plan = sim.plan();
-  CHECK(plan.slices[0].pages[1][3] == kNoPage);
-  CHECK(plan.slices[0].pages[1][4] != kNoPage);
-  CHECK(plan.slices[0].pages[0][0] != kNoPage);
+  CHECK(plan.page_table(plan.slices[0], 1)[3] == kNoPage);
+  CHECK(plan.page_table(plan.slices[0], 1)[4] != kNoPage);
+  CHECK(plan.page_table(plan.slices[0], 0)[0] != kNoPage);
   sim.commit(plan);
   sim.run_all();
 }

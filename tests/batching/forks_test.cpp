@@ -48,8 +48,8 @@ TEST_CASE("four answers compute the prompt once and share its pages") {
   for (const PageCopy& copy : plan.copies) CHECK(copy.tokens == 2);
   CHECK(sim.batcher.pages().in_use == 2 + 4);
   for (const PlanSlice& s : plan.slices) {
-    CHECK(s.pages[0][0] == plan.slices[0].pages[0][0]);
-    CHECK(s.pages[0][1] == plan.slices[0].pages[0][1]);
+    CHECK(plan.page_table(s, 0)[0] == plan.page_table(plan.slices[0], 0)[0]);
+    CHECK(plan.page_table(s, 0)[1] == plan.page_table(plan.slices[0], 0)[1]);
   }
   sim.commit(plan);
   sim.run_all();

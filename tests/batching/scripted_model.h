@@ -110,18 +110,20 @@ class ScriptedModel {
       for (std::size_t g = 0; g < windows_.size(); ++g) {
         h = mix(h, g);
         for (int q = windows_[g] == 0 ? 0 : std::max(0, p - windows_[g] + 1); q < p; ++q) {
-          h = mix(h, slot(g, page_of(slice, g, q), q % page_size_));
+          h = mix(h, slot(g, page_of(plan, slice, g, q), q % page_size_));
         }
       }
       for (std::size_t g = 0; g < windows_.size(); ++g) {
-        slot(g, page_of(slice, g, p), p % page_size_) = h;
+        slot(g, page_of(plan, slice, g, p), p % page_size_) = h;
       }
       (*states)[row] = h;
     }
   }
 
-  PageId page_of(const PlanSlice& slice, std::size_t group, int position) const {
-    return slice.pages.at(group).at(static_cast<std::size_t>(position / page_size_));
+  PageId page_of(const Plan& plan, const PlanSlice& slice, std::size_t group, int position) const {
+    const auto table = plan.page_table(slice, group);
+    const std::size_t index = static_cast<std::size_t>(position / page_size_);
+    return index < table.size() ? table[index] : kNoPage;
   }
 
   int page_size_;

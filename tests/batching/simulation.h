@@ -164,7 +164,7 @@ class Simulation {
   }
 
   void check_shape(const Plan& p, const PlanLimits& limits) {
-    std::size_t row = 0;
+    std::size_t row = 0, next_page = 0;
     int decodes = 0;
     std::set<std::uint64_t> seen;
     for (const PlanSlice& s : p.slices) {
@@ -175,10 +175,12 @@ class Simulation {
       decodes += s.decode ? 1 : 0;
       const std::size_t pages = static_cast<std::size_t>(
           (s.first_position + s.tokens + options_.page_size - 1) / options_.page_size);
-      for (const auto& table : s.pages)
-        expect(table.size() == pages, "a page table of another size");
+      expect(s.page_count == static_cast<int>(pages), "a page table of another size");
+      expect(s.first_page == next_page, "page tables are not in the order of slices");
+      next_page += pages * options_.windows.size();
       row += static_cast<std::size_t>(s.tokens);
     }
+    expect(next_page == p.pages.size(), "page ids of no slice");
     expect(row == p.tokens.size() && row == p.positions.size() && row == p.rope_choices.size(),
            "row arrays of different sizes");
     expect(decodes == p.decode_tokens && decodes + p.prefill_tokens == static_cast<int>(row),
