@@ -116,15 +116,10 @@ class MixedRun {
     }
     decode_tokens_ += step.decode_tokens;
     decode_seconds_ += seconds;
-    long long held = 0;
-    for (const auto& [id, progress] : progress_) {
-      if (progress.tokens > 0 && !progress.finished) {
-        held += shape_.prompt_tokens + progress.tokens;
-      }
-    }
-    if (held == 0) return;
+    const quire::EngineStats stats = engine_.stats();
+    if (stats.kv_bytes_needed == 0) return;
     ++kv_samples_;
-    kv_sum_ += static_cast<double>(step.pages_in_use) * engine_.stats().page_size / held;
+    kv_sum_ += static_cast<double>(stats.kv_bytes_in_use) / stats.kv_bytes_needed;
   }
 
   static double rate(long long tokens, double seconds) {

@@ -48,8 +48,10 @@ struct EngineStats {
   std::size_t memory_bytes = 0;  // in use: weights, KV, scratch
   std::size_t peak_memory_bytes = 0;
   std::size_t kv_bytes = 0;
-  int waiting = 0;  // requests
-  int running = 0;  // sequences
+  std::size_t kv_bytes_in_use = 0;  // of pages that running sequences hold
+  std::size_t kv_bytes_needed = 0;  // of the tokens that they still see; shared ones for each
+  int waiting = 0;                  // requests
+  int running = 0;                  // sequences
   int page_size = 0;
   int pages_free = 0, pages_in_use = 0, pages_cached = 0, pages_total = 0;
   long long prefix_queries = 0, prefix_hit_tokens = 0;

@@ -1,50 +1,18 @@
 #include "base/hash.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
+#include "base/hash_blocks.h"
+
 namespace quire {
-namespace {
-
-constexpr std::uint32_t kRound[64] = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-
-std::uint32_t load_big_endian(const std::uint8_t* p) {
-  return std::uint32_t{p[0]} << 24 | std::uint32_t{p[1]} << 16 | std::uint32_t{p[2]} << 8 | p[3];
-}
-
-}  // namespace
-
 Sha256::Sha256()
     : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
              0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {}
 
-void Sha256::compress(const std::uint8_t* block) {
-  std::uint32_t w[64];
-  for (int i = 0; i < 16; ++i) w[i] = load_big_endian(block + 4 * i);
-  for (int i = 16; i < 64; ++i) {
-    const std::uint32_t a = w[i - 15], b = w[i - 2];
-    w[i] = w[i - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3)) + w[i - 7] +
-           (std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10));
-  }
-  auto [a, b, c, d, e, f, g, h] = state_;
-  for (int i = 0; i < 64; ++i) {
-    const std::uint32_t t1 = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
-                             ((e & f) ^ (~e & g)) + kRound[i] + w[i];
-    const std::uint32_t t2 =
-        (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
-    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
-  }
-  const std::uint32_t add[8] = {a, b, c, d, e, f, g, h};
-  for (int i = 0; i < 8; ++i) state_[i] += add[i];
+void Sha256::compress_buffer() {
+  static const Sha256Blocks blocks = choose_sha256_blocks();
+  blocks(state_.data(), buffer_.data(), 1);
 }
 
 Sha256& Sha256::update(std::span<const std::byte> bytes) {
@@ -54,19 +22,20 @@ Sha256& Sha256::update(std::span<const std::byte> bytes) {
     std::memcpy(buffer_.data() + used, bytes.data(), n);
     length_ += n;
     bytes = bytes.subspan(n);
-    if (length_ % 64 == 0) compress(buffer_.data());
+    if (length_ % 64 == 0) compress_buffer();
   }
   return *this;
 }
 
 Digest Sha256::finish() {
   const std::uint64_t bits = length_ * 8;
-  const std::byte one{0x80}, zero{0};
-  update({&one, 1});
-  while (length_ % 64 != 56) update({&zero, 1});
-  std::byte tail[8];
-  for (int i = 0; i < 8; ++i) tail[i] = static_cast<std::byte>(bits >> (56 - 8 * i));
-  update(tail);
+  // A bit, zeros up to 8 bytes before the end of a block, and the length.
+  std::byte padding[64 + 8] = {std::byte{0x80}};
+  const std::size_t end = (length_ % 64 < 56 ? 56 : 64 + 56) - length_ % 64;
+  for (std::size_t i = 0; i < 8; ++i) {
+    padding[end + i] = static_cast<std::byte>(bits >> (56 - 8 * i));
+  }
+  update({padding, end + 8});
   Digest digest;
   for (int i = 0; i < 32; ++i)
     digest[i] = static_cast<std::uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "batching/batcher_impl.h"
+#include "paging/most_pages.h"
 
 namespace quire {
 namespace {
@@ -86,21 +87,34 @@ void Batcher::Impl::count_passed(const Sequence* s) {
   }
 }
 
-bool Batcher::Impl::has_room(int pages, int own_headroom) const {
+int Batcher::Impl::room(int group, int own_headroom) const {
   // Alone, a sequence needs no more than can_ever_fit has counted.
   const int kept = running.empty() ? 0 : headroom + own_headroom;
-  return std::all_of(allocators.begin(), allocators.end(), [&](const PageAllocator& a) {
-    return a.free_count() + a.idle_count() - kept >= pages;
-  });
+  const PageAllocator& a = allocators[static_cast<std::size_t>(group)];
+  return a.free_count() + a.idle_count() - kept;
 }
 
-// Locks what was found, then reserves the rest of the prompt; false, and nothing kept, if there is
-// no room.
+// The end of the pages that a prompt of `total` pages starts with. In a group with a window that is
+// what the longest pass needs: from there on, pages that fall behind the window make up for new
+// ones.
+int Batcher::Impl::reserved_pages(int group, int found_tokens, int total) const {
+  const int window = options.windows[static_cast<std::size_t>(group)];
+  if (window == 0) return total;
+  const std::size_t most = most_pages(
+      static_cast<std::size_t>(window) - 1 + static_cast<std::size_t>(options.max_step_tokens),
+      static_cast<std::size_t>(options.page_size));
+  const std::size_t first = static_cast<std::size_t>(first_needed_page(group, found_tokens));
+  return static_cast<int>(std::min(static_cast<std::size_t>(total), first + most));
+}
+
+// Locks what was found, and pins its last node; then reserves the rest of the prompt, of windows
+// what the next pass needs. False, and nothing kept, if there is no room.
 bool Batcher::Impl::reserve_prompt(Sequence* s, const PrefixMatch& match, Plan* plan) {
   const int found = static_cast<int>(match.pages.size());
   const int total = pages_for(s->size());
   std::vector<PageCopy> copies;
   bool ok = true;
+  if (found > 0) cache.pin(match.pages.back());
   for (int g = 0; g < static_cast<int>(groups()); ++g) {
     PageTable& table = s->tables[static_cast<std::size_t>(g)];
     table.reserve(total + 1);
@@ -116,9 +130,14 @@ bool Batcher::Impl::reserve_prompt(Sequence* s, const PrefixMatch& match, Plan* 
       require(allocator(g).retain(copies.back().from), "a cached page could not be locked");
     }
   }
-  ok = has_room(total - found, s->headroom);
   for (int g = 0; ok && g < static_cast<int>(groups()); ++g) {
-    for (int i = found; ok && i < total; ++i) {
+    const int free = room(g, s->headroom);
+    int end = reserved_pages(g, match.tokens, total);
+    // Alone, it is served in shorter chunks rather than never.
+    const bool shorter = options.windows[static_cast<std::size_t>(g)] > 0 && running.empty();
+    if (shorter) end = std::min(end, found + free);
+    ok = end > found && end - found <= free;
+    for (int i = found; ok && i < end; ++i) {
       const PageId page = take_page(g);
       ok = page != kNoPage;
       if (ok) s->tables[static_cast<std::size_t>(g)].append(page);
@@ -137,6 +156,7 @@ bool Batcher::Impl::reserve_prompt(Sequence* s, const PrefixMatch& match, Plan* 
     require(s->tables[static_cast<std::size_t>(g)].truncate(0, allocator(g)),
             "a page was released twice");
   }
+  if (!ok && found > 0) cache.unpin(match.pages.back());
   return ok;
 }
 
@@ -169,7 +189,6 @@ bool Batcher::Impl::admit(Sequence* s, Plan* plan) {
   s->published = static_cast<int>(match.pages.size());
   if (s->publishes) {
     s->tip = match.pages.empty() ? cache.pin_root(request.cache_name) : match.pages.back();
-    if (!match.pages.empty()) cache.pin(s->tip);
     promise_pages(s);
   }
   start_running(s);

@@ -10,7 +10,7 @@ namespace quire {
 
 Batcher::Impl::Impl(const BatcherOptions& o)
     : options(o),
-      allocators(o.windows.size(), PageAllocator(o.page_count)),
+      allocators(o.page_counts.begin(), o.page_counts.end()),
       cache(o.page_size, o.windows, allocators) {}
 
 Batcher::Batcher(const BatcherOptions& options) : impl_(std::make_unique<Impl>(options)) {}
@@ -98,6 +98,7 @@ Plan Batcher::Impl::make_plan(const PlanLimits& limits) {
   plan_decodes(&plan, &budget);
   if (plan.decode_tokens > 0 && limits.max_chunk > 0) budget = std::min(budget, limits.max_chunk);
   plan_prompts(&plan, &budget);
+  last_page_count = plan.pages.size();
   if (plan.empty()) {
     land();
     plan.serial = 0;
@@ -114,6 +115,7 @@ void Batcher::Impl::plan_decodes(Plan* plan, int* budget) {
   plan->logit_rows.reserve(rows);
   plan->draws.reserve(rows);
   flight.entries.reserve(rows);
+  plan->pages.reserve(last_page_count + rows);
   // Pages come from the back of `running`, so nothing that was planned is preempted.
   for (std::size_t i = 0; i < running.size() && *budget > 0; ++i) {
     Sequence* s = running[i];
@@ -150,7 +152,11 @@ void Batcher::Impl::plan_prompts(Plan* plan, int* budget) {
     } else {
       break;
     }
-    const int count = std::min(*budget, s->size() - s->computed);
+    if (!s->running) continue;  // preempted by a prompt before it
+    const long long preemptions = preemption_count;
+    const int count = grow_prompt(s, std::min(*budget, s->size() - s->computed));
+    closed = closed || preemption_count != preemptions;
+    if (count == 0) continue;
     add_slice(plan, s, count);
     *budget -= count;
   }
@@ -167,10 +173,11 @@ void Batcher::Impl::add_slice(Plan* plan, Sequence* s, int count) {
   slice.first_position = s->computed;
   slice.rope_choice = request.spec.rope_choice;
   slice.decode = s->answering;
-  const int pages = pages_for(s->computed + count);
-  slice.pages.reserve(groups());
+  slice.page_count = pages_for(s->computed + count);
+  slice.first_page = plan->pages.size();
   for (const PageTable& table : s->tables) {
-    slice.pages.emplace_back(table.entries().begin(), table.entries().begin() + pages);
+    const auto first = table.entries().begin();
+    plan->pages.insert(plan->pages.end(), first, first + slice.page_count);
   }
   for (int i = 0; i < count; ++i) {
     plan->tokens.push_back(s->tokens[static_cast<std::size_t>(s->computed + i)]);
@@ -243,6 +250,7 @@ void Batcher::Impl::give_back_pages(Sequence* s) {
   unpromise_pages(s, s->published, s->producing_end);
   if (s->tip != kNoNode) cache.unpin(s->tip);
   s->tip = kNoNode;
+  s->own_page = -1;
   s->published = s->producing_end = 0;
   s->computed = 0;
   s->answering = false;
@@ -267,7 +275,7 @@ void Batcher::commit(const Plan& plan, std::span<const DrawOutcome> outcomes, do
   b.now = now;
   b.query_count += b.flight.queries;
   b.hit_token_count += b.flight.hit_tokens;
-  const std::vector<PassEntry> entries = std::move(b.flight.entries);
+  const std::vector<PassEntry>& entries = b.landed;
   b.land();
   std::size_t draw = 0;
   for (const PassEntry& entry : entries) {

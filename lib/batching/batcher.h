@@ -17,9 +17,9 @@ namespace quire {
 
 struct BatcherOptions {
   int page_size = 16;
-  int page_count = 0;        // pages of each group; every group has as many
-  std::vector<int> windows;  // of each KV group; 0: all tokens. At least one group
-  int context = 0;           // most tokens of a sequence
+  std::vector<int> windows;      // of each KV group; 0: all tokens. At least one group
+  std::vector<int> page_counts;  // of each KV group, as many as windows
+  int context = 0;               // most tokens of a sequence
   int max_running = 64;
   int max_step_tokens = 512;
   int max_bypasses = 8;
@@ -52,7 +52,7 @@ struct DrawOutcome {
   bool finish = false;  // this choice has ended
 };
 
-// Pages by state; their sum is page_count of each group, added over groups.
+// Pages by state, of one group or added over groups.
 struct PageCounts {
   int free = 0;
   int in_use = 0;  // referenced by a sequence
@@ -114,6 +114,10 @@ class Batcher {
   // cancelled: as of then, until the next plan.
   RequestReport report(RequestId id, double now) const;
   PageCounts pages() const;
+  PageCounts pages(int group) const;
+  // Tokens that running sequences have keys and values of and still see, in one group: what its
+  // pages are in use for. A token of a shared page counts once for each sequence.
+  long long visible_tokens(int group) const;
   long long preemptions() const;
   long long prefix_queries() const;
   long long prefix_hit_tokens() const;

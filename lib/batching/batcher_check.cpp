@@ -7,8 +7,10 @@ namespace quire {
 
 Status Batcher::Impl::check() const {
   if (!fault.ok()) return fault;
-  std::vector<std::vector<int>> references(
-      groups(), std::vector<int>(static_cast<std::size_t>(std::max(0, options.page_count)), 0));
+  std::vector<std::vector<int>> references;
+  for (const PageAllocator& a : allocators) {
+    references.emplace_back(static_cast<std::size_t>(a.page_count()), 0);
+  }
   std::unordered_map<CacheNode, int> pins;
   int slots = 0, kept = 0;
   std::size_t running_count = 0, waiting_count = 0;
@@ -37,7 +39,8 @@ Status Batcher::Impl::check() const {
         if (table[i] == kNoPage) continue;
         ++references[g][static_cast<std::size_t>(table[i])];
         // What is still to be written belongs to this sequence alone.
-        const bool written = s.in_flight && (i + 1) * options.page_size > s.computed;
+        const bool own = i == s.own_page && i == s.computed / options.page_size;
+        const bool written = own || (s.in_flight && (i + 1) * options.page_size > s.computed);
         if (written &&
             (allocators[g].cached(table[i]) || must_copy(static_cast<int>(g), table[i]))) {
           return error(StatusCode::internal,

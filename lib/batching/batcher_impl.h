@@ -35,6 +35,16 @@ struct Flight {
   std::vector<std::uint64_t> passed;  // waiting sequences that an admission of this plan passed
   long long queries = 0;
   long long hit_tokens = 0;
+
+  // Keeps its memory: the next pass is about as large.
+  void clear() {
+    serial = 0;
+    entries.clear();
+    growth.clear();
+    sources.clear();
+    passed.clear();
+    queries = hit_tokens = 0;
+  }
 };
 
 // The parts of the batcher, by file: batcher.cpp plans and keeps the books, admission.cpp chooses
@@ -67,12 +77,16 @@ struct Batcher::Impl {
   void look_up(Sequence* s);
   int match_limit(const Sequence& s) const;
   bool reads_cache(const Sequence& s) const;
-  bool has_room(int pages, int headroom) const;
+  int reserved_pages(int group, int found_tokens, int total) const;
+  int room(int group, int headroom) const;
   void promise_pages(Sequence* s);
   void unpromise_pages(Sequence* s, int first, int end);
 
   // growth.cpp
-  bool grow(Sequence* s, Plan* plan);            // false: it had to give way itself
+  bool grow(Sequence* s, Plan* plan);       // false: it had to give way itself
+  int grow_prompt(Sequence* s, int count);  // how many of `count` tokens have their pages
+  PageId take_page_behind(const Sequence* s,
+                          int group);            // from what is less urgent and not planned
   PageId take_page(int group);                   // free, or by eviction; kNoPage if neither
   PageId take_page_for(Sequence* s, int group);  // ... or by preemption
   bool must_copy(int group, PageId page) const;
@@ -88,7 +102,7 @@ struct Batcher::Impl {
   void fork(Sequence* s, int choice, std::int32_t token);
   void end_choice(LiveRequest* request, int choice);
   void retire(Sequence* s);
-  void land();  // gives back what only the pass held
+  void land();  // gives back what only the pass held; its entries become `landed`
   void uncount_passed();
   void fail();
 
@@ -122,7 +136,9 @@ struct Batcher::Impl {
   std::uint64_t last_serial = 0;
   std::uint64_t last_sequence = 0;
   std::uint64_t last_arrival = 0;
-  int used_slots = 0;      // of max_running
+  std::vector<PassEntry> landed;    // entries of the flight that is committed or undone
+  std::size_t last_page_count = 0;  // of the last plan: the next one needs about as many
+  int used_slots = 0;               // of max_running
   int headroom = 0;        // pages of each group kept for the first growth of admitted sequences
   bool preempted = false;  // by the plan being made
   double now = 0;

@@ -42,6 +42,7 @@ bool Batcher::Impl::must_copy(int group, PageId page) const {
 // Makes room for one more token: a new page where the last one is full, a copy where it is shared.
 bool Batcher::Impl::grow(Sequence* s, Plan* plan) {
   const int index = s->computed / options.page_size;
+  if (index == s->own_page) return true;
   const std::size_t old_growth = flight.growth.size();
   const std::size_t old_copies = plan->copies.size();
   for (int g = 0; g < static_cast<int>(groups()); ++g) {
@@ -67,7 +68,45 @@ bool Batcher::Impl::grow(Sequence* s, Plan* plan) {
     }
     flight.growth.push_back(growth);
   }
+  s->own_page = index;
   return true;
+}
+
+// A page for a prompt: free, by eviction, or from the newest sequence of the lowest urgency, if
+// that comes after `s` and is not part of the plan.
+PageId Batcher::Impl::take_page_behind(const Sequence* s, int group) {
+  PageId page = take_page(group);
+  for (std::size_t i = running.size(); page == kNoPage && i > 0 && running[i - 1] != s; --i) {
+    if (running[i - 1]->in_flight) continue;
+    preempt(running[i - 1]);
+    page = take_page(group);
+  }
+  return page;
+}
+
+// Full groups hold a whole prompt since its admission; a group with a window takes pages as it
+// goes. Short of pages, a prompt goes by shorter chunks.
+int Batcher::Impl::grow_prompt(Sequence* s, int count) {
+  const std::size_t old_growth = flight.growth.size();
+  for (int g = 0; g < static_cast<int>(groups()); ++g) {
+    PageTable& table = s->tables[static_cast<std::size_t>(g)];
+    while (table.size() < pages_for(s->computed + count)) {
+      const PageId page = take_page_behind(s, g);
+      if (page == kNoPage) {
+        count = table.size() * options.page_size - s->computed;
+        break;
+      }
+      flight.growth.push_back({s, g, table.size(), kNoPage});
+      table.append(page);
+    }
+  }
+  for (; count == 0 && flight.growth.size() > old_growth; flight.growth.pop_back()) {
+    const Growth& undone = flight.growth.back();
+    require(s->tables[static_cast<std::size_t>(undone.group)].truncate(undone.index,
+                                                                       allocator(undone.group)),
+            "a page was released twice");
+  }
+  return count;
 }
 
 // Takes everything from a sequence and queues it again. What it had computed stays in the cache.

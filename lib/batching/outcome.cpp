@@ -148,7 +148,9 @@ void Batcher::Impl::land() {
     if (growth.replaced == kNoPage) continue;
     require(allocator(growth.group).release(growth.replaced), "a page was released twice");
   }
-  flight = {};
+  landed.clear();
+  landed.swap(flight.entries);
+  flight.clear();
 }
 
 void Batcher::Impl::uncount_passed() {
@@ -172,11 +174,11 @@ void Batcher::Impl::fail() {
     }
   }
   uncount_passed();
-  const std::vector<PassEntry> entries = std::move(flight.entries);
   land();
-  for (const PassEntry& entry : entries) {
+  for (const PassEntry& entry : landed) {
     Sequence* s = entry.sequence;
     s->in_flight = false;
+    s->own_page = -1;
     if (s->request == nullptr) {
       give_back_pages(s);
       destroy(s);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <quire/request.h>
@@ -16,9 +18,10 @@ struct PlanSlice {
   int first_row = 0;
   int tokens = 0;
   int first_position = 0;
-  int rope_choice = 0;                     // 0: short (or only) factors, 1: long
-  bool decode = false;                     // one new token of a running answer
-  std::vector<std::vector<PageId>> pages;  // [group]: the page table up to the last position
+  int rope_choice = 0;         // 0: short (or only) factors, 1: long
+  bool decode = false;         // one new token of a running answer
+  int page_count = 0;          // of its page table up to the last position, in every group
+  std::size_t first_page = 0;  // where that begins in Plan::pages
 };
 
 // A token to choose from the logits of a row.
@@ -37,6 +40,7 @@ struct Plan {
   std::vector<std::int32_t> positions;     // [rows]
   std::vector<std::int32_t> rope_choices;  // [rows]
   std::vector<PlanSlice> slices;
+  std::vector<PageId> pages;             // page tables: [slice][group][page_count of the slice]
   std::vector<std::int32_t> logit_rows;  // rows whose logits are drawn from, ascending
   std::vector<PlanDraw> draws;
   std::vector<std::int32_t> prompt_logit_rows;  // rows whose logits give prompt log-probabilities
@@ -45,6 +49,10 @@ struct Plan {
   int prefill_tokens = 0;
 
   bool empty() const { return tokens.empty(); }
+  std::span<const PageId> page_table(const PlanSlice& slice, std::size_t group) const {
+    const auto count = static_cast<std::size_t>(slice.page_count);
+    return std::span(pages).subspan(slice.first_page + group * count, count);
+  }
 };
 
 }  // namespace quire

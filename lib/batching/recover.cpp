@@ -16,6 +16,7 @@ void Batcher::Impl::recover() noexcept {
     Sequence& s = *owned;
     for (PageTable& table : s.tables) table.forget();
     s.tip = kNoNode;
+    s.own_page = -1;
     s.computed = s.published = s.producing_end = s.headroom = 0;
     s.running = s.answering = false;
     s.urgency = s.priority;
@@ -27,7 +28,7 @@ void Batcher::Impl::recover() noexcept {
 // Memory ran out while a plan was made.
 void Batcher::Impl::abandon_plan() noexcept {
   uncount_passed();
-  flight = {};
+  flight.clear();
   for (const auto& [id, owned] : sequences) owned->in_flight = false;
   recover();
 }

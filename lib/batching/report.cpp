@@ -50,13 +50,28 @@ RequestReport Batcher::report(RequestId id, double now) const {
 
 PageCounts Batcher::pages() const {
   PageCounts counts;
-  for (const PageAllocator& allocator : impl_->allocators) {
-    counts.free += allocator.free_count();
-    counts.in_use += allocator.in_use_count();
-    counts.cached += allocator.idle_count();
-    counts.total += allocator.page_count();
+  for (int g = 0; g < static_cast<int>(impl_->groups()); ++g) {
+    const PageCounts of_group = pages(g);
+    counts.free += of_group.free;
+    counts.in_use += of_group.in_use;
+    counts.cached += of_group.cached;
+    counts.total += of_group.total;
   }
   return counts;
+}
+
+PageCounts Batcher::pages(int group) const {
+  const PageAllocator& a = impl_->allocator(group);
+  return {a.free_count(), a.in_use_count(), a.idle_count(), a.page_count()};
+}
+
+long long Batcher::visible_tokens(int group) const {
+  const int window = impl_->options.windows[static_cast<std::size_t>(group)];
+  long long tokens = 0;
+  for (const Sequence* s : impl_->running) {
+    tokens += window == 0 ? s->computed : std::min(s->computed, window - 1);
+  }
+  return tokens;
 }
 
 long long Batcher::preemptions() const {

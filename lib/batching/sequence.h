@@ -54,6 +54,7 @@ struct Sequence {
   int passed = 0;          // later requests admitted before it since it waits
 
   std::vector<PageTable> tables;  // [group]
+  int own_page = -1;              // entry that it has grown into: nobody else reads it meanwhile
   PageKeys keys;
   CacheNode tip = kNoNode;  // pinned: what the next page is published under
   int published = 0;        // whole pages in the cache or found there

@@ -121,6 +121,15 @@ EngineStats Engine::stats() const {
   stats.pages_in_use = pages.in_use;
   stats.pages_cached = pages.cached;
   stats.pages_total = pages.total;
+  for (std::size_t g = 0; g < impl.memory.page_bytes.size(); ++g) {
+    const std::size_t page_bytes = impl.memory.page_bytes[g];
+    const int group = static_cast<int>(g);
+    stats.kv_bytes_in_use +=
+        page_bytes * static_cast<std::size_t>(impl.batcher->pages(group).in_use);
+    stats.kv_bytes_needed += page_bytes *
+                             static_cast<std::size_t>(impl.batcher->visible_tokens(group)) /
+                             static_cast<std::size_t>(stats.page_size);
+  }
   stats.prefix_queries = impl.batcher->prefix_queries();
   stats.prefix_hit_tokens = impl.batcher->prefix_hit_tokens();
   stats.preemptions = impl.batcher->preemptions();

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "engine/page_division.h"
 #include "model/weights.h"
 
 namespace quire {
@@ -12,7 +13,6 @@ namespace {
 constexpr int kDefaultContext = 8192;
 constexpr int kMostLogitRows = 64;
 constexpr std::size_t kDefaultKvBytes = std::size_t{2} << 30;
-constexpr int kMostPages = 1 << 24;
 
 Status refuse(std::string_view option, long long found, std::string_view wanted) {
   return error(StatusCode::invalid_argument, "EngineOptions: {} is {}, wanted {}", option, found,
@@ -76,8 +76,19 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
       (CheckedSize(model::Decoder::activation_bytes(config, limits, device)) +
        CheckedSize(device.scratch_bytes(model::Decoder::work_limits(config, limits))))
           .get();
-  const std::size_t page_bytes =
-      model::Decoder::page_bytes(config, device, limits.kv_type, limits.page_size);
+  CheckedSize all_groups;  // a page of each
+  PageDemand demand{.max_running = options.scheduling.max_running,
+                    .max_step_tokens = options.scheduling.max_step_tokens,
+                    .page_size = limits.page_size,
+                    .prefix_cache = options.cache.enabled};
+  for (const KvGroupSpec& group : config.kv_groups) {
+    const std::size_t bytes =
+        model::Decoder::page_bytes(group, device, limits.kv_type, limits.page_size);
+    all_groups += bytes;
+    plan.page_bytes.push_back(bytes);
+    demand.groups.push_back({group.window, bytes});
+  }
+  const std::size_t page_bytes = all_groups.get().value_or(SIZE_MAX);
   const auto fixed =
       (CheckedSize(scratch.value_or(SIZE_MAX)) + weights->resident + second_copy).get();
   if (!scratch || !fixed || page_bytes == SIZE_MAX) {
@@ -98,28 +109,27 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
       kv_bytes = std::min(kv_bytes, options.memory_bytes - std::min(options.memory_bytes, *fixed));
     }
   }
-  const std::size_t pages = std::min<std::size_t>(kv_bytes / page_bytes, kMostPages);
+  const PageDivision division = divide_pages(demand, kv_bytes);
   const bool fits =
       options.memory_bytes == 0 ||
-      (CheckedSize(*fixed) + pages * page_bytes).get().value_or(SIZE_MAX) <= options.memory_bytes;
-  if (!fits || (pages == 0 && options.kv_bytes == 0)) {
+      (CheckedSize(*fixed) + division.bytes).get().value_or(SIZE_MAX) <= options.memory_bytes;
+  if (!fits || (division.bytes == 0 && options.kv_bytes == 0)) {
     return error(
         StatusCode::resource_exhausted,
         "memory_bytes {} is too small: weights take {}, {} more while loading, activations {}, "
         "and a page of keys and values {}",
         options.memory_bytes, estimate.weight_bytes, second_copy, estimate.scratch_bytes,
-        std::max(page_bytes, pages * page_bytes));
+        std::max(page_bytes, division.bytes));
   }
-  if (pages == 0) {
+  if (division.bytes == 0) {
     return error(StatusCode::resource_exhausted,
                  "kv_bytes {} holds {} tokens of this model ({} bytes each); at least one page of "
                  "{} is needed",
                  kv_bytes, kv_bytes / token_bytes, token_bytes, limits.page_size);
   }
-  limits.page_count = static_cast<int>(pages);
-  estimate.kv_bytes = pages * page_bytes;
-  estimate.max_tokens =
-      static_cast<int>(std::min<std::size_t>(pages * limits.page_size, INT32_MAX));
+  limits.page_counts = division.page_counts;
+  estimate.kv_bytes = division.bytes;
+  estimate.max_tokens = division.tokens;
   estimate.load_peak_bytes = *fixed + estimate.kv_bytes;
   return plan;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include <quire/engine.h>
 #include <quire/engine_options.h>
@@ -17,6 +18,7 @@ namespace quire {
 struct MemoryPlan {
   Estimate estimate;
   model::DecoderLimits limits;
+  std::vector<std::size_t> page_bytes;  // of each KV group
 };
 
 // Checks the options against the model and each other, and divides the budgets. Errors name the

@@ -98,7 +98,7 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(const ModelSource& sour
 
   BatcherOptions batching;
   batching.page_size = impl->memory.limits.page_size;
-  batching.page_count = impl->memory.limits.page_count;
+  batching.page_counts = impl->memory.limits.page_counts;
   for (const KvGroupSpec& group : impl->model->config.kv_groups)
     batching.windows.push_back(group.window);
   batching.context = impl->memory.limits.context;
@@ -111,12 +111,11 @@ Result<std::unique_ptr<Engine::Impl>> Engine::Impl::open(const ModelSource& sour
 
   impl->device->rest();
   impl->load_seconds = std::chrono::duration<double>(Clock::now() - started).count();
-  impl->log(
-      LogLevel::info,
-      fmt::format("{}: {} on {}, {} threads, {:.0f} MB of weights, {} pages of {} tokens, {:.2f} s",
-                  name, impl->model->config.architecture, impl->device->name(),
-                  impl->device->threads(), impl->model->bytes() / 1e6, batching.page_count,
-                  batching.page_size, impl->load_seconds));
+  impl->log(LogLevel::info,
+            fmt::format(
+                "{}: {} on {}, {} threads, {:.0f} MB of weights, KV for {} tokens, {:.2f} s", name,
+                impl->model->config.architecture, impl->device->name(), impl->device->threads(),
+                impl->model->bytes() / 1e6, impl->memory.estimate.max_tokens, impl->load_seconds));
   return impl;
 }
 

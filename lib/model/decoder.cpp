@@ -79,14 +79,11 @@ std::size_t Decoder::activation_bytes(const ModelConfig& config, const DecoderLi
   return (total + kLine * (8 + 3 * config.ropes.size())).get().value_or(SIZE_MAX);
 }
 
-std::size_t Decoder::page_bytes(const ModelConfig& config, const Device& device, KvType type,
+std::size_t Decoder::page_bytes(const KvGroupSpec& group, const Device& device, KvType type,
                                 int page_size) {
-  CheckedSize total;
-  for (const KvGroupSpec& group : config.kv_groups) {
-    total += CheckedSize(device.kv_layer_bytes(group, type, page_size)) *
-             static_cast<std::uint64_t>(group.layers);
-  }
-  return total.get().value_or(SIZE_MAX);
+  const CheckedSize bytes = CheckedSize(device.kv_layer_bytes(group, type, page_size)) *
+                            static_cast<std::uint64_t>(group.layers);
+  return bytes.get().value_or(SIZE_MAX);
 }
 
 Decoder::Decoder(const Model& model, Device& device, const DecoderLimits& limits)
@@ -147,19 +144,18 @@ Status Decoder::allocate() {
     }
     rotations_.push_back(table);
   }
-  for (const KvGroupSpec& group : config.kv_groups) {
+  for (std::size_t g = 0; g < config.kv_groups.size(); ++g) {
+    const KvGroupSpec& group = config.kv_groups[g];
     KvLayer layer;
-    const std::size_t slab = device_.kv_layer_bytes(group, limits_.kv_type, limits_.page_size);
-    const auto page = (CheckedSize(slab) * static_cast<std::uint64_t>(group.layers)).get();
-    const auto pool = (CheckedSize(page.value_or(SIZE_MAX)) *
-                       CheckedSize(static_cast<std::uint64_t>(limits_.page_count)))
-                          .get();
+    const std::size_t page = page_bytes(group, device_, limits_.kv_type, limits_.page_size);
+    const auto pool =
+        (CheckedSize(page) * CheckedSize(static_cast<std::uint64_t>(limits_.page_counts[g]))).get();
     if (!status.ok()) return status;
     auto buffer = device_.allocate(pool.value_or(SIZE_MAX));
     if (!buffer) return buffer.status();
     buffers_.push_back(std::move(*buffer));
     layer.base = buffers_.back()->data();
-    layer.page_bytes = *page;
+    layer.page_bytes = page;
     layer.type = limits_.kv_type;
     layer.page_size = limits_.page_size;
     layer.kv_heads = group.kv_heads;
@@ -192,7 +188,7 @@ Status Decoder::begin(const Plan& plan, std::vector<RowDraw> draws) {
   for (const PlanSlice& slice : plan.slices) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
       sequences_[g].push_back({slice.first_row, slice.tokens, slice.first_position,
-                               slice.pages[g].data(), static_cast<int>(slice.pages[g].size())});
+                               plan.page_table(slice, g).data(), slice.page_count});
     }
   }
   logit_rows_.clear();

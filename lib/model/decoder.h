@@ -19,7 +19,7 @@ struct DecoderLimits {
   int logit_rows = 0;  // rows whose logits are held at once
   int context = 0;     // tokens of a sequence
   int page_size = 0;
-  int page_count = 0;  // of each KV group
+  std::vector<int> page_counts;  // of each KV group
   KvType kv_type = KvType::f16;
 };
 
@@ -41,8 +41,8 @@ class Decoder {
   static std::size_t activation_bytes(const ModelConfig& config, const DecoderLimits& limits,
                                       const Device& device);
   static WorkLimits work_limits(const ModelConfig& config, const DecoderLimits& limits);
-  // Bytes of one page in every group together.
-  static std::size_t page_bytes(const ModelConfig& config, const Device& device, KvType type,
+  // Bytes of one page of a group: all of its layers.
+  static std::size_t page_bytes(const KvGroupSpec& group, const Device& device, KvType type,
                                 int page_size);
 
   // Starts a pass. The plan and what the draws point to must live until `done`.

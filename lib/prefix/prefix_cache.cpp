@@ -35,11 +35,15 @@ std::span<const std::int32_t> PrefixCache::tokens(CacheNode id) const {
 CacheNode PrefixCache::find(const Digest& key, CacheNode parent,
                             std::span<const std::int32_t> page_tokens) const {
   const auto found = by_key_.find(key);
-  if (found == by_key_.end() || node(found->second).parent != parent) return kNoNode;
-  const auto known = tokens(found->second);
-  return std::equal(known.begin(), known.end(), page_tokens.begin(), page_tokens.end())
-             ? found->second
-             : kNoNode;
+  const bool same = found != by_key_.end() && holds(found->second, parent, page_tokens);
+  return same ? found->second : kNoNode;
+}
+
+bool PrefixCache::holds(CacheNode id, CacheNode parent,
+                        std::span<const std::int32_t> page_tokens) const {
+  const auto known = tokens(id);
+  return node(id).parent == parent &&
+         std::equal(known.begin(), known.end(), page_tokens.begin(), page_tokens.end());
 }
 
 // Where a child with these tokens stands, or would stand, among the sorted children.
@@ -196,9 +200,10 @@ void PrefixCache::drop_covered(CacheNode parent, std::span<const std::int32_t> p
 CacheNode PrefixCache::publish(CacheNode parent, const Digest& key,
                                std::span<const std::int32_t> page_tokens,
                                std::span<const PageId> pages) {
-  if (by_key_.contains(key)) {
-    const CacheNode known = find(key, parent, page_tokens);
-    if (known == kNoNode) return kNoNode;
+  const auto [entry, added] = by_key_.try_emplace(key, kNoNode);
+  if (!added) {
+    const CacheNode known = entry->second;
+    if (!holds(known, parent, page_tokens)) return kNoNode;
     for (std::size_t g = 0; g < groups(); ++g) {
       if (page_slot(known, g) != kNoPage || !allocators_[g].set_cached(pages[g])) continue;
       page_slot(known, g) = pages[g];
@@ -208,13 +213,15 @@ CacheNode PrefixCache::publish(CacheNode parent, const Digest& key,
     return known;
   }
   for (std::size_t g = 0; g < groups(); ++g) {
-    if (pages[g] == kNoPage || allocators_[g].cached(pages[g])) return kNoNode;
+    if (pages[g] != kNoPage && !allocators_[g].cached(pages[g])) continue;
+    by_key_.erase(entry);
+    return kNoNode;
   }
   drop_covered(parent, page_tokens);
   const CacheNode id = add_page(parent, page_tokens, pages);
   node(id).keyed = true;
   node(id).key = key;
-  by_key_.emplace(key, id);
+  entry->second = id;
   return id;
 }
 

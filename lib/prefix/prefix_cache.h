@@ -104,6 +104,7 @@ class PrefixCache {
   PageId& page_slot(CacheNode id, std::size_t group) { return pages_[slot(id) * groups() + group]; }
 
   CacheNode find(const Digest& key, CacheNode parent, std::span<const std::int32_t> tokens) const;
+  bool holds(CacheNode id, CacheNode parent, std::span<const std::int32_t> tokens) const;
   std::size_t child_position(CacheNode parent, std::span<const std::int32_t> tokens) const;
   CacheNode most_common_child(CacheNode parent, std::span<const std::int32_t> tokens,
                               int* common) const;

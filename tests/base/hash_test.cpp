@@ -1,8 +1,11 @@
 #include "base/hash.h"
 
+#include <array>
+#include <random>
 #include <string>
 #include <string_view>
 
+#include "base/hash_blocks.h"
 #include "catch.h"
 
 using namespace quire;
@@ -54,4 +57,18 @@ TEST_CASE("SHA-256 does not depend on how the bytes are split, at every length a
 TEST_CASE("a value is hashed as its bytes") {
   const std::uint32_t value = 0x64636261;  // "abcd" in memory
   CHECK(hex(Sha256().update_value(value).finish()) == sha256("abcd"));
+}
+
+TEST_CASE("the instructions of the processor compress blocks like the plain code") {
+  std::mt19937 random(11);
+  for (std::size_t count = 0; count < 5; ++count) {
+    std::vector<std::uint8_t> blocks(64 * count);
+    for (std::uint8_t& byte : blocks) byte = static_cast<std::uint8_t>(random());
+    std::array<std::uint32_t, 8> plain;
+    for (std::uint32_t& word : plain) word = static_cast<std::uint32_t>(random());
+    std::array<std::uint32_t, 8> chosen = plain;
+    sha256_blocks_plain(plain.data(), blocks.data(), count);
+    choose_sha256_blocks()(chosen.data(), blocks.data(), count);
+    CHECK(plain == chosen);
+  }
 }

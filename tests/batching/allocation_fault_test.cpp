@@ -16,7 +16,7 @@ constexpr long kNever = 1L << 40;
 BatcherOptions small(std::vector<int> windows) {
   BatcherOptions options;
   options.page_size = 4;
-  options.page_count = 20;
+  options.page_counts.assign(windows.size(), 20);
   options.windows = std::move(windows);
   options.context = 60;
   options.max_running = 6;
@@ -33,7 +33,7 @@ class FaultyRun {
       : options_(options),
         batcher_(options),
         random_(seed),
-        model_(options.page_size, options.page_count, options.windows) {}
+        model_(options.page_size, options.page_counts, options.windows) {}
 
   void run(long nth, FailingNew::Mode mode) {
     nth_ = nth;

@@ -9,7 +9,7 @@ namespace quire::test {
 TEST_CASE("planning and committing 256 running answers costs little") {
   BatcherOptions options;
   options.page_size = 16;
-  options.page_count = 256 * 40;
+  options.page_counts = {256 * 40};
   options.windows = {0};
   options.context = 1024;
   options.max_running = 256;

@@ -9,7 +9,7 @@ constexpr int kWords = 1000003;  // so many tokens that none of these answers dr
 BatcherOptions roomy(int page_size = 4, std::vector<int> windows = {0}) {
   BatcherOptions o;
   o.page_size = page_size;
-  o.page_count = 200;
+  o.page_counts.assign(windows.size(), 200);
   o.windows = std::move(windows);
   o.context = 400;
   o.max_running = 8;
@@ -66,7 +66,7 @@ TEST_CASE("texts that part inside a page share what they have in common") {
   const Plan plan = sim.plan();
   REQUIRE(plan.copies.size() == 1);
   CHECK(plan.copies[0].tokens == 37 - 32);
-  CHECK(plan.copies[0].to == plan.slices[0].pages[0][2]);
+  CHECK(plan.copies[0].to == plan.page_table(plan.slices[0], 0)[2]);
   CHECK(plan.slices[0].first_position == 37);
   sim.commit(plan);
   sim.run_all();
@@ -172,16 +172,16 @@ TEST_CASE("a window group gives back what no later query sees") {
   // Next position 21 sees 16 ... 21: pages 4 and 5 of 6 stay in the window group.
   CHECK(sim.batcher.pages().in_use == 6 + 2);
   const Plan plan = sim.plan();
-  CHECK(plan.slices[0].pages[1][3] == kNoPage);
-  CHECK(plan.slices[0].pages[1][4] != kNoPage);
-  CHECK(plan.slices[0].pages[0][0] != kNoPage);
+  CHECK(plan.page_table(plan.slices[0], 1)[3] == kNoPage);
+  CHECK(plan.page_table(plan.slices[0], 1)[4] != kNoPage);
+  CHECK(plan.page_table(plan.slices[0], 0)[0] != kNoPage);
   sim.commit(plan);
   sim.run_all();
 }
 
 TEST_CASE("cached pages make room for new ones, the oldest text first") {
   BatcherOptions o = roomy();
-  o.page_count = 12;
+  o.page_counts = {12};
   o.context = 48;
   Simulation sim(o, 1, kWords);
   cached_tokens(sim, make_request(words(1, 16), 1));  // 4 pages each
@@ -192,9 +192,22 @@ TEST_CASE("cached pages make room for new ones, the oldest text first") {
   CHECK(cached_tokens(sim, make_request(words(2, 16), 1)) < 15);
 }
 
+TEST_CASE("what was found keeps its place while its own pages make room") {
+  BatcherOptions o = roomy(2, {1});
+  o.page_counts = {4};
+  Simulation sim(o, 1, kWords);
+  cached_tokens(sim, make_request(words(1, 4), 1));
+  cached_tokens(sim, make_request(words(2, 4), 1));
+  std::vector<std::int32_t> longer = words(1, 4);
+  for (std::int32_t token : words(3, 4)) longer.push_back(token);
+  // A query sees itself alone: nothing of the found pages is needed, so that they are the first to
+  // go.
+  CHECK(cached_tokens(sim, make_request(longer, 1)) == 4);
+}
+
 TEST_CASE("a cached prompt that fills the pool is served again") {
   BatcherOptions o = roomy();
-  o.page_count = 3;
+  o.page_counts = {3};
   Simulation sim(o, 1, kWords);
   // The page to copy from would be one too many.
   CHECK(cached_tokens(sim, make_request(words(1, 12), 1)) == 0);

@@ -9,7 +9,7 @@ constexpr int kWords = 1000003;
 BatcherOptions base(int page_size, std::vector<int> windows) {
   BatcherOptions o;
   o.page_size = page_size;
-  o.page_count = 1000;
+  o.page_counts.assign(windows.size(), 1000);
   o.windows = std::move(windows);
   o.context = 100;
   o.max_running = 4;
@@ -44,10 +44,10 @@ TEST_CASE("what fits is exactly what a request uses when alone") {
             o.prefix_cache = false;
             BatchRequest r = make_request(some_tokens(1, prompt, kWords), max_tokens);
             r.n = n;
-            o.page_count = pages_used(o, r);
+            o.page_counts = {pages_used(o, r)};
             CHECK(Batcher(o).can_ever_fit(r).ok());
-            CHECK(pages_used(o, r) == o.page_count);
-            --o.page_count;
+            CHECK(pages_used(o, r) == o.page_counts[0]);
+            --o.page_counts[0];
             CHECK(Batcher(o).can_ever_fit(r).code() == StatusCode::resource_exhausted);
           }
         }
@@ -70,7 +70,7 @@ TEST_CASE("a refusal names both numbers") {
   wide.n = 5;
   CHECK(batcher.can_ever_fit(wide).message() == "5 answers of one request, max_running is 4");
 
-  o.page_count = 4;
+  o.page_counts = {4};
   s = Batcher(o).can_ever_fit(make_request(some_tokens(1, 12), 6));
   CHECK(s.message() ==
         "prompt of 12 tokens and 1 x 6 to generate need 5 pages of 4 tokens, there are 4");

@@ -9,7 +9,7 @@ constexpr int kWords = 1000003;
 BatcherOptions roomy(int page_size = 4) {
   BatcherOptions o;
   o.page_size = page_size;
-  o.page_count = 100;
+  o.page_counts = {100};
   o.windows = {0};
   o.context = 100;
   o.max_running = 8;
@@ -48,8 +48,8 @@ TEST_CASE("four answers compute the prompt once and share its pages") {
   for (const PageCopy& copy : plan.copies) CHECK(copy.tokens == 2);
   CHECK(sim.batcher.pages().in_use == 2 + 4);
   for (const PlanSlice& s : plan.slices) {
-    CHECK(s.pages[0][0] == plan.slices[0].pages[0][0]);
-    CHECK(s.pages[0][1] == plan.slices[0].pages[0][1]);
+    CHECK(plan.page_table(s, 0)[0] == plan.page_table(plan.slices[0], 0)[0]);
+    CHECK(plan.page_table(s, 0)[1] == plan.page_table(plan.slices[0], 0)[1]);
   }
   sim.commit(plan);
   sim.run_all();
@@ -117,8 +117,8 @@ TEST_CASE("forks in a pool that just holds them never preempt each other") {
       for (int n : {1, 2, 5}) {
         BatcherOptions o = roomy(page_size);
         const BatchRequest r = choices(prompt, 9, n);
-        o.page_count = 1;
-        while (!Batcher(o).can_ever_fit(r).ok()) ++o.page_count;
+        o.page_counts = {1};
+        while (!Batcher(o).can_ever_fit(r).ok()) ++o.page_counts[0];
         Simulation sim(o, 1, kWords);
         sim.submit(r);
         sim.run_all();

@@ -9,7 +9,7 @@ constexpr int kWords = 1000003;
 BatcherOptions roomy() {
   BatcherOptions o;
   o.page_size = 4;
-  o.page_count = 100;
+  o.page_counts = {100};
   o.windows = {0};
   o.context = 200;
   o.max_running = 8;
@@ -110,7 +110,7 @@ TEST_CASE("a more urgent prompt goes before one that is half computed") {
 TEST_CASE("admission reserves the whole prompt and one page") {
   for (int second : {12, 13}) {
     BatcherOptions o = roomy();
-    o.page_count = 8;
+    o.page_counts = {8};
     o.context = 24;
     Simulation sim(o, 1, kWords);
     sim.submit(request(1, 12, 5));
@@ -147,7 +147,7 @@ TEST_CASE("a request of several answers is admitted when all of them may run") {
 
 TEST_CASE("growth preempts the newest of the lowest priority") {
   BatcherOptions o = roomy();
-  o.page_count = 10;
+  o.page_counts = {10};
   o.context = 32;
   Simulation sim(o, 1, kWords);
   const RequestId low = sim.submit(request(1, 8, 12, 0));
@@ -162,7 +162,7 @@ TEST_CASE("growth preempts the newest of the lowest priority") {
 
 TEST_CASE("a preempted answer resumes from the cache and is no other for it") {
   BatcherOptions o = roomy();
-  o.page_count = 12;
+  o.page_counts = {12};
   o.context = 40;
   Simulation sim(o, 1, kWords);
   const RequestId first = sim.submit(request(1, 8, 20));
@@ -180,7 +180,7 @@ TEST_CASE("requests that each need most of the pool all end, without endless pre
   // vllm #21793: two prompts of 60 % of the pool, in chunks; and more of them
   for (int n : {2, 9}) {
     BatcherOptions o = roomy();
-    o.page_count = 20;
+    o.page_counts = {20};
     o.context = 80;
     Simulation sim(o, 1, kWords);
     for (int i = 0; i < n; ++i) sim.submit(request(static_cast<std::uint64_t>(i), 48, 10));
@@ -189,7 +189,7 @@ TEST_CASE("requests that each need most of the pool all end, without endless pre
   }
   // Short prompts that grow to 60 %: these must preempt.
   BatcherOptions o = roomy();
-  o.page_count = 20;
+  o.page_counts = {20};
   o.context = 80;
   Simulation sim(o, 1, kWords);
   for (int i = 0; i < 6; ++i) sim.submit(request(static_cast<std::uint64_t>(i), 4, 44));
@@ -199,7 +199,7 @@ TEST_CASE("requests that each need most of the pool all end, without endless pre
 
 TEST_CASE("a pool of one page serves what one page holds") {
   BatcherOptions o = roomy();
-  o.page_count = 1;
+  o.page_counts = {1};
   Simulation sim(o, 1, kWords);
   for (int i = 0; i < 5; ++i) sim.submit(request(static_cast<std::uint64_t>(i % 2), 3, 2));
   REQUIRE_NOTHROW(sim.run_all());

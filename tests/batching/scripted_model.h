@@ -61,10 +61,11 @@ inline std::vector<std::int32_t> expected_answer(std::vector<std::int32_t> token
 
 class ScriptedModel {
  public:
-  ScriptedModel(int page_size, int page_count, std::vector<int> windows)
+  ScriptedModel(int page_size, const std::vector<int>& page_counts, std::vector<int> windows)
       : page_size_(page_size), windows_(std::move(windows)) {
-    memory_.assign(windows_.size(),
-                   std::vector<std::uint64_t>(static_cast<std::size_t>(page_size * page_count), 1));
+    for (int pages : page_counts) {
+      memory_.emplace_back(static_cast<std::size_t>(page_size * pages), 1);
+    }
   }
 
   // The state of every row. Sequences are computed in a random order, and copies all at once: a
@@ -109,18 +110,20 @@ class ScriptedModel {
       for (std::size_t g = 0; g < windows_.size(); ++g) {
         h = mix(h, g);
         for (int q = windows_[g] == 0 ? 0 : std::max(0, p - windows_[g] + 1); q < p; ++q) {
-          h = mix(h, slot(g, page_of(slice, g, q), q % page_size_));
+          h = mix(h, slot(g, page_of(plan, slice, g, q), q % page_size_));
         }
       }
       for (std::size_t g = 0; g < windows_.size(); ++g) {
-        slot(g, page_of(slice, g, p), p % page_size_) = h;
+        slot(g, page_of(plan, slice, g, p), p % page_size_) = h;
       }
       (*states)[row] = h;
     }
   }
 
-  PageId page_of(const PlanSlice& slice, std::size_t group, int position) const {
-    return slice.pages.at(group).at(static_cast<std::size_t>(position / page_size_));
+  PageId page_of(const Plan& plan, const PlanSlice& slice, std::size_t group, int position) const {
+    const auto table = plan.page_table(slice, group);
+    const std::size_t index = static_cast<std::size_t>(position / page_size_);
+    return index < table.size() ? table[index] : kNoPage;
   }
 
   int page_size_;

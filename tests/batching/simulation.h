@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -35,7 +36,7 @@ class Simulation {
         batcher(options),
         random(seed),
         vocabulary_(vocabulary),
-        model_(options.page_size, options.page_count, options.windows) {}
+        model_(options.page_size, options.page_counts, options.windows) {}
 
   RequestId submit(BatchRequest spec) {
     spec.id = ++last_id_;
@@ -116,8 +117,8 @@ class Simulation {
     expect(status.ok(), status.message());
     const PageCounts pages = batcher.pages();
     expect(pages.free + pages.in_use + pages.cached == pages.total, "page counts do not add up");
-    expect(pages.total == options_.page_count * static_cast<int>(options_.windows.size()),
-           "pages were lost");
+    const auto& counts = options_.page_counts;
+    expect(pages.total == std::accumulate(counts.begin(), counts.end(), 0), "pages were lost");
   }
 
   int live() const { return live_; }
@@ -163,7 +164,7 @@ class Simulation {
   }
 
   void check_shape(const Plan& p, const PlanLimits& limits) {
-    std::size_t row = 0;
+    std::size_t row = 0, next_page = 0;
     int decodes = 0;
     std::set<std::uint64_t> seen;
     for (const PlanSlice& s : p.slices) {
@@ -174,10 +175,12 @@ class Simulation {
       decodes += s.decode ? 1 : 0;
       const std::size_t pages = static_cast<std::size_t>(
           (s.first_position + s.tokens + options_.page_size - 1) / options_.page_size);
-      for (const auto& table : s.pages)
-        expect(table.size() == pages, "a page table of another size");
+      expect(s.page_count == static_cast<int>(pages), "a page table of another size");
+      expect(s.first_page == next_page, "page tables are not in the order of slices");
+      next_page += pages * options_.windows.size();
       row += static_cast<std::size_t>(s.tokens);
     }
+    expect(next_page == p.pages.size(), "page ids of no slice");
     expect(row == p.tokens.size() && row == p.positions.size() && row == p.rope_choices.size(),
            "row arrays of different sizes");
     expect(decodes == p.decode_tokens && decodes + p.prefill_tokens == static_cast<int>(row),

@@ -24,9 +24,15 @@ Mix make_mix(std::mt19937_64& random) {
   m.options.context = pick(random, 12, 60);
   const int whole = (m.options.context + m.options.page_size - 1) / m.options.page_size;
   // From a pool that holds one sequence to one that holds everything.
-  m.options.page_count = std::max(1, whole * pick(random, 2, 12) / 2);
+  const int pages = std::max(1, whole * pick(random, 2, 12) / 2);
+  m.options.page_counts.assign(m.options.windows.size(), pages);
   m.options.max_running = pick(random, 1, 12);
   m.options.max_step_tokens = m.options.max_running + pick(random, 1, 40);
+  // A group with a window may have fewer pages than the others, down to less than a request needs.
+  for (std::size_t g = 0; g < m.options.windows.size(); ++g) {
+    if (m.options.windows[g] == 0 || random() % 2 == 0) continue;
+    m.options.page_counts[g] = pick(random, std::min(pages, 2), pages);
+  }
   m.options.max_bypasses = pick(random, 0, 3);
   m.options.prefix_cache = random() % 8 != 0;
   m.options.cache_namespace = "model";

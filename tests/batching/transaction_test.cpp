@@ -9,7 +9,7 @@ constexpr int kWords = 1000003;
 BatcherOptions small() {
   BatcherOptions o;
   o.page_size = 4;
-  o.page_count = 30;
+  o.page_counts = {30};
   o.windows = {0};
   o.context = 100;
   o.max_running = 4;
@@ -149,7 +149,7 @@ TEST_CASE("a cancelled request's pages are free at once, those in flight at the 
       CHECK(sim.batcher.pages().in_use >= 5);
       sim.check();
       committed ? sim.commit(plan) : sim.fail(plan);
-      CHECK(sim.batcher.pages().free == o.page_count);
+      CHECK(sim.batcher.pages().free == o.page_counts[0]);
       CHECK(sim.plan().empty());
     }
   }
