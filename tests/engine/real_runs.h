@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/runs.h"
+
+namespace quire::testing {
+
+inline constexpr const char* kSmolLm2 = "SmolLM2-135M-Instruct.Q4_1.gguf";
+inline constexpr const char* kGemma3 = "gemma-3-270m-q4_k_m.gguf";
+
+// The golden prompt of about 700 tokens, past Gemma's window of 512.
+inline std::vector<std::int32_t> long_golden(const char* golden) {
+  std::vector<std::int32_t> longest;
+  const Json expected = read_json(data_path(std::string("model/") + golden));
+  for (const Json& prompt : *member(expected, "prompts").array()) {
+    std::vector<std::int32_t> ids = ids_of(member(prompt, "ids"));
+    if (ids.size() > longest.size()) longest = std::move(ids);
+  }
+  return longest;
+}
+
+inline EngineOptions with(const std::string& device, KvType kv, int threads, int page_size) {
+  EngineOptions options;
+  options.device = device;
+  options.cache.type = kv;
+  options.cache.page_size = page_size;
+  options.threads = threads;
+  options.context = 1024;
+  return options;
+}
+
+inline Outcome run(Engine& engine, const Request& request, const StepLimits& limits = {}) {
+  Collector collector;
+  const RequestId id = submit(engine, request);
+  run_all(engine, collector, limits);
+  return collector.outcome(id);
+}
+
+}  // namespace quire::testing
