@@ -296,6 +296,46 @@ TEST_CASE("paged attention agrees with float64 for random shapes and options") {
   }
 }
 
+// Biases of queries and keys, as Qwen2 has them: a size that all tokens share and small
+// differences.
+void make_large(TestCase& c, float query, float key, float key_spread, std::mt19937& random) {
+  const std::size_t size = static_cast<std::size_t>(c.head_size);
+  std::vector<float> signs = test::random_floats(size, random);
+  for (float& sign : signs) sign = std::copysign(1.0f, sign);
+  for (TestSequence& sequence : c.sequences) {
+    for (std::size_t i = 0; i < sequence.query.size(); ++i) {
+      sequence.query[i] += query * signs[i % size];
+    }
+    for (std::size_t i = 0; i < sequence.keys.size(); ++i) {
+      sequence.keys[i] = key_spread * sequence.keys[i] + key * signs[i % size];
+    }
+  }
+}
+
+TEST_CASE("scores beyond the range of binary16 stay finite and agree with float64") {
+  struct Sizes {
+    float query, key, key_spread;
+    double error;  // of the result: that of float32 scores of this size
+  };
+  std::mt19937 random(12);
+  // Scores of about 16,000 and of 240 million, before the scale 128,000 and 1.9 billion: weights of
+  // many keys, whose scores are no closer than float32 can tell them; and of one key.
+  for (const Sizes& sizes : {Sizes{40, 50, 0.1f, 0.02}, Sizes{1000, 3e4f, 3e3f, 1e-5}}) {
+    for (const KvType type : {KvType::f32, KvType::f16, KvType::bf16, KvType::int8}) {
+      TestCase c = make_case(random, 6, 2, 64, {{75, 75}, {130, 1}, {33, 5}});
+      c.type = type;
+      make_large(c, sizes.query, sizes.key, sizes.key_spread, random);
+      for (const cpu::Isa isa : test::available_isas()) {
+        const Run run{isa, 1, 16};
+        INFO(test::device_name(isa) << " type " << static_cast<int>(type) << " query "
+                                    << sizes.query << " key " << sizes.key);
+        CHECK(largest_error(run_attention(c, run), expected(c, run)) <
+              tolerance(c, run) + sizes.error);
+      }
+    }
+  }
+}
+
 TEST_CASE("a row's attention has the same bits however the pass is cut") {
   std::mt19937 random(3);
   for (const KvType type : {KvType::f16, KvType::int8, KvType::f32, KvType::bf16}) {

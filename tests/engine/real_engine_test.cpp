@@ -36,6 +36,15 @@ TEST_CASE("long prompts are the same in chunks, from the cache, in a batch, at a
   }
 }
 
+// Every table with every KV type: real_tables_test.cpp, with the plain one compiled to be faster.
+TEST_CASE("the plain table of kernels gives a long prompt the same answer as the best", "[real]") {
+  const std::string path = repository_model(kSmolLm2);
+  const Request request = sampled(long_golden("smollm2.json"), 11, 2);
+  Engine best = open_engine(path, with("cpu", KvType::f16, 2, 16));
+  Engine plain = open_engine(path, with("cpu:scalar", KvType::f16, 2, 16));
+  check_table(plain, request, run(best, request));
+}
+
 TEST_CASE("32 requests at once give the text of each alone", "[real]") {
   Engine engine = open_engine(repository_model(kSmolLm2), with("cpu", KvType::f16, 2, 16));
   const char* const subjects[] = {"rivers", "birds", "colours", "planets",

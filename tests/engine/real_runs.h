@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,7 @@ inline EngineOptions with(const std::string& device, KvType kv, int threads, int
   options.cache.page_size = page_size;
   options.threads = threads;
   options.context = 1024;
+  options.scheduling.max_step_tokens = 1024;
   return options;
 }
 
@@ -37,6 +39,29 @@ inline Outcome run(Engine& engine, const Request& request, const StepLimits& lim
   const RequestId id = submit(engine, request);
   run_all(engine, collector, limits);
   return collector.outcome(id);
+}
+
+// Tokens of the steps that compute a prompt: most of it at once, the rest in uneven pieces that end
+// within pages and on both sides of Gemma's window of 512.
+inline constexpr int kChunks[] = {5, 450, 3, 70, 2, 33, 90};
+
+// The request beside another whose answer goes on all the while, then again from the cache.
+inline void check_table(Engine& engine, Request request, const Outcome& expected) {
+  request.tenant = "batched";  // finds nothing of a run before
+  Collector collector;
+  submit(engine, sampled({1, 2, 3, 4, 5}, 1, static_cast<int>(std::size(kChunks)) + 1));
+  const RequestId id = submit(engine, request);
+  for (int tokens : kChunks) {
+    auto report = engine.step({.tokens = tokens});
+    INFO(report.status().message());
+    REQUIRE(report.ok());
+    collector.add(engine.events());
+  }
+  CHECK_FALSE(collector.saw(id));
+  run_all(engine, collector);
+  CHECK(collector.outcome(id) == expected);
+  CHECK(collector.report(id).cached_tokens == 0);
+  CHECK(run(engine, request) == expected);
 }
 
 }  // namespace quire::testing
