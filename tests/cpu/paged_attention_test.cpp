@@ -258,7 +258,7 @@ TEST_CASE("paged attention agrees with float64 for all head sizes") {
     const auto [q, kv] = heads[index++ % 6];
     TestCase c = make_case(random, q, kv, head_size, {{75, 75}, {130, 1}, {33, 20}, {1, 1}});
     const std::vector<double> want = expected(c);
-    for (const cpu::Isa isa : test::available_isas()) {
+    for (const cpu::Isa isa : test::row_kernel_isas()) {
       INFO("head size " << head_size << " " << test::device_name(isa));
       CHECK(largest_error(run_attention(c, {isa, 1, 16}), want) < 1e-5);
     }
@@ -325,7 +325,7 @@ TEST_CASE("scores beyond the range of binary16 stay finite and agree with float6
       TestCase c = make_case(random, 6, 2, 64, {{75, 75}, {130, 1}, {33, 5}});
       c.type = type;
       make_large(c, sizes.query, sizes.key, sizes.key_spread, random);
-      for (const cpu::Isa isa : test::available_isas()) {
+      for (const cpu::Isa isa : test::row_kernel_isas()) {
         const Run run{isa, 1, 16};
         INFO(test::device_name(isa) << " type " << static_cast<int>(type) << " query "
                                     << sizes.query << " key " << sizes.key);
@@ -343,7 +343,7 @@ TEST_CASE("a row's attention has the same bits however the pass is cut") {
     c.type = type;
     c.window = type == KvType::f32 ? 70 : 0;
     c.sinks = type == KvType::bf16;
-    for (const cpu::Isa isa : test::available_isas()) {
+    for (const cpu::Isa isa : test::row_kernel_isas()) {
       INFO(test::device_name(isa) << " type " << static_cast<int>(type));
       const std::vector<float> whole = run_attention(c, {isa, 1, 16});
       CHECK(test::same_bits(whole, run_attention(c, {isa, 2, 16})));
@@ -364,7 +364,7 @@ TEST_CASE("long sequences: splits over threads are merged to the bits of one thr
     c.window = window;
     c.sinks = window > 0;
     const std::vector<double> want = expected(c);
-    for (const cpu::Isa isa : test::available_isas()) {
+    for (const cpu::Isa isa : test::row_kernel_isas()) {
       INFO(test::device_name(isa) << " window " << window);
       const std::vector<float> alone = run_attention(c, {isa, 1, 16});
       CHECK(largest_error(alone, want) < 3e-6);
@@ -385,7 +385,7 @@ TEST_CASE("all instruction sets compute attention to the same bits") {
     c.type = type;
     c.soft_cap = type == KvType::f16 ? 20.0f : 0.0f;
     const std::vector<float> scalar = run_attention(c, {cpu::Isa::scalar, 1, 16});
-    for (const cpu::Isa isa : test::available_isas()) {
+    for (const cpu::Isa isa : test::row_kernel_isas()) {
       INFO(test::device_name(isa) << " type " << static_cast<int>(type));
       Run run{isa, 1, 16};
       if (in_pairs(c, run)) run.compute = Compute::f32;
@@ -397,7 +397,7 @@ TEST_CASE("all instruction sets compute attention to the same bits") {
 TEST_CASE(
     "bf16 in pairs: odd head sizes, pages of 8 and windows at odd tokens agree with float64") {
   std::mt19937 random(8);
-  for (const cpu::Isa isa : test::available_isas()) {
+  for (const cpu::Isa isa : test::row_kernel_isas()) {
     if (cpu::pair_kernels(isa) == nullptr) continue;
     for (const int head_size : {15, 17, 64, 80, 96, 128, 256}) {
       TestCase c = make_case(random, 6, 2, head_size, {{75, 75}, {131, 1}, {33, 20}, {1, 1}});
@@ -415,7 +415,7 @@ TEST_CASE(
 TEST_CASE("int8 keys and values stay within half a step of each token's largest element") {
   std::mt19937 random(6);
   const int size = 64;
-  for (const cpu::Isa isa : test::available_isas()) {
+  for (const cpu::Isa isa : test::row_kernel_isas()) {
     const std::unique_ptr<Device> device = test::open_test_device(isa, 1);
     PagePool pool(*device, {1, 1, size, 0}, KvType::int8, 16, 1);
     const cpu::KvLayout layout = cpu::kv_layout(KvType::int8, 16, size);
