@@ -40,7 +40,7 @@ CommandLine describe(Arguments& arguments) {
   line.option("--output", "FILE", arguments.output, "results; - is standard output");
   line.flag("--raw", arguments.raw, "prompts are continued as they are, without chat template");
   line.option("--max-tokens", "N", arguments.defaults.max_tokens,
-              "for requests without max_tokens");
+              "for requests without max_tokens [what the context leaves]");
   examples::add_sampling_flags(line, arguments.defaults.sampling);
   examples::add_engine_flags(line, arguments.engine);
   return line;

@@ -59,7 +59,8 @@ CommandLine describe(Arguments& arguments) {
       "/clear forgets the conversation.");
   examples::add_engine_flags(line, arguments.engine);
   line.option("--system", "TEXT", arguments.system, "what the model is told first");
-  line.option("--max-tokens", "N", arguments.request.max_tokens, "most tokens of an answer");
+  line.option("--max-tokens", "N", arguments.request.max_tokens,
+              "most tokens of an answer [what the context leaves]");
   examples::add_sampling_flags(line, arguments.request.sampling);
   return line;
 }

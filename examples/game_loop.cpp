@@ -12,6 +12,7 @@
 #include "support/engine_flags.h"
 #include "support/files.h"
 #include "support/json.h"
+#include "support/progress_bar.h"
 #include "support/statistics.h"
 
 namespace {
@@ -89,12 +90,17 @@ class Game {
     const auto frame_time = std::chrono::duration_cast<Clock::duration>(Milliseconds(1000.0 / 60));
     const int frames = static_cast<int>(arguments_.seconds * 60);
     const int long_prompt_at = std::min(60, frames / 4);
+    examples::ProgressBar progress("playing");
     Clock::time_point next = Clock::now();
     for (int frame = 0; frame < frames; ++frame) {
       if (frame == long_prompt_at) {
         if (quire::Status status = ask_long(); !status) return status;
       }
       if (quire::Status status = on_frame(); !status) return status;
+      if (frame % 60 == 0) {  // after the engine's slice, in what is left of the frame
+        const std::string second = std::to_string(frame / 60);
+        progress.show(static_cast<double>(frame) / frames, second + " s");
+      }
       next += frame_time;
       if (Clock::now() > next) {
         ++frames_.late;

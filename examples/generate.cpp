@@ -40,7 +40,8 @@ CommandLine describe(Arguments& arguments) {
   line.flag("--raw", arguments.raw, "continue the prompt as it is, without chat template");
   line.option("--parse-special", "0|1", arguments.parse_special,
               "with --raw: names of special tokens in the prompt are those tokens");
-  line.option("--max-tokens", "N", request.max_tokens, "default: what the context leaves");
+  line.option("--max-tokens", "N", request.max_tokens,
+              "most tokens of an answer [what the context leaves]");
   examples::add_sampling_flags(line, request.sampling);
   line.repeated("--stop", "TEXT", request.stop, "end the answer before this text; repeatable");
   line.option("--n", "N", request.n, "number of answers");

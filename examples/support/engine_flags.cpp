@@ -34,11 +34,16 @@ void add_engine_flags(CommandLine& line, EngineFlags& flags) {
 }
 
 void add_sampling_flags(CommandLine& line, quire::SamplingParams& sampling) {
-  line.option("--temperature", "T", sampling.temperature, "0: always the most likely token");
-  line.option("--top-k", "K", sampling.top_k, "only the K most likely tokens; 0: off");
-  line.option("--top-p", "P", sampling.top_p, "only the most likely tokens that sum up to P");
-  line.option("--min-p", "P", sampling.min_p, "only tokens at least P x as likely as the best");
-  line.option("--seed", "S", sampling.seed, "same seed, same answer");
+  // "model's, else": what the model's generation_config recommends, or where it says nothing.
+  line.option("--temperature", "T", sampling.temperature,
+              "0: always the most likely token [model's, else 1]");
+  line.option("--top-k", "K", sampling.top_k,
+              "only the K most likely tokens; 0: off [model's, else 0]");
+  line.option("--top-p", "P", sampling.top_p,
+              "only the most likely tokens that sum up to P; 1: off [model's, else 1]");
+  line.option("--min-p", "P", sampling.min_p,
+              "only tokens at least P x as likely as the best; 0: off [model's, else 0]");
+  line.option("--seed", "S", sampling.seed, "same seed, same answer [drawn anew each time]");
 }
 
 quire::Result<quire::Engine> open_engine(const CommandLine& line, const EngineFlags& flags) {

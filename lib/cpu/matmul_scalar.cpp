@@ -16,28 +16,43 @@
 namespace quire::cpu {
 namespace {
 
-constexpr int kTokens = 32;  // that share one expansion of the weights
+constexpr int kTokens = 128;  // that share one expansion of the weights
 
 // Sums of a panel for up to kTokens tokens.
 struct PanelSums {
   float value[kTokens][kPanelRows];
 };
 
+template <int columns>
+void add_part(const ExpandedGroup& weights, int part, const std::int16_t* activations, float scale,
+              float activation_sum, float* sums) {
+  std::int32_t dots[kPanelRows];
+  for (int row = 0; row < kPanelRows; ++row) {
+    const std::int16_t* codes = weights.codes[row] + part * columns;
+    dots[row] = 0;
+    for (int i = 0; i < columns; ++i) dots[row] += codes[i] * activations[i];
+  }
+  for (int row = 0; row < kPanelRows; ++row) {
+    sums[row] =
+        std::fma(static_cast<float>(dots[row]), weights.scale[part][row] * scale, sums[row]);
+  }
+  if (!weights.minimums) return;
+  for (int row = 0; row < kPanelRows; ++row) {
+    sums[row] = std::fma(weights.minimum[part][row], activation_sum, sums[row]);
+  }
+}
+
 // sum += weight scale * activation scale * (integer dot product), then + minimum * activation sum.
 void add_group(const ExpandedGroup& weights, const ActivationGroup& activations, float* sums) {
-  const int columns = kGroup / weights.parts;
-  for (int part = 0; part < weights.parts; ++part) {
-    for (int row = 0; row < kPanelRows; ++row) {
-      const std::int16_t* codes = weights.codes[row] + part * columns;
-      const std::int8_t* others = activations.codes + part * columns;
-      std::int32_t dot = 0;
-      for (int i = 0; i < columns; ++i) dot += codes[i] * others[i];
-      sums[row] = std::fma(static_cast<float>(dot), weights.scale[part][row] * activations.scale,
-                           sums[row]);
-      if (!weights.minimums) continue;
-      const float sum = weights.parts == 1 ? activations.sum : activations.part_sum[part];
-      sums[row] = std::fma(weights.minimum[part][row], sum, sums[row]);
-    }
+  std::int16_t codes[kGroup];  // as wide as those of the weights
+  std::copy_n(activations.codes, kGroup, codes);
+  if (weights.parts == 1) {
+    add_part<kGroup>(weights, 0, codes, activations.scale, activations.sum, sums);
+    return;
+  }
+  for (int part = 0; part < 2; ++part) {
+    add_part<kGroup / 2>(weights, part, codes + part * kGroup / 2, activations.scale,
+                         activations.part_sum[part], sums);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,6 +22,19 @@ inline std::vector<cpu::Isa> available_isas() {
   std::vector<cpu::Isa> isas;
   for (cpu::Isa isa : cpu::kIsas) {
     if (cpu::supports(isa)) isas.push_back(isa);
+  }
+  return isas;
+}
+
+// Of each table of row and attention kernels one instruction set that uses it.
+inline std::vector<cpu::Isa> row_kernel_isas() {
+  std::vector<cpu::Isa> isas;
+  for (cpu::Isa isa : available_isas()) {
+    const bool known = std::any_of(isas.begin(), isas.end(), [&](cpu::Isa other) {
+      return &cpu::row_kernels(isa) == &cpu::row_kernels(other) &&
+             cpu::pair_kernels(isa) == cpu::pair_kernels(other);
+    });
+    if (!known) isas.push_back(isa);
   }
   return isas;
 }

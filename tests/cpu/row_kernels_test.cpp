@@ -22,7 +22,7 @@ TEST_CASE("activations follow their float64 formulas over the whole range") {
   }
   const std::vector<float> ones(x.size(), 1.0f), zeros(x.size(), 0.0f);
   const int n = static_cast<int>(x.size());
-  for (const cpu::Isa isa : test::available_isas()) {
+  for (const cpu::Isa isa : test::row_kernel_isas()) {
     INFO(test::device_name(isa));
     const cpu::RowKernels& kernels = cpu::row_kernels(isa);
     std::vector<float> silu = x, gelu = x, swiglu = x, cap = x;
@@ -59,7 +59,7 @@ TEST_CASE("all instruction sets compute row kernels to the same bits, at every l
     const auto x = test::random_floats(size, random, 4), y = test::random_floats(size, random, 4);
     const auto w = test::random_floats(size, random), z = test::random_floats(size, random);
     std::vector<std::vector<float>> results;
-    for (const cpu::Isa isa : test::available_isas()) {
+    for (const cpu::Isa isa : test::row_kernel_isas()) {
       const cpu::RowKernels& kernels = cpu::row_kernels(isa);
       std::vector<float> all;
       const auto keep = [&](const std::vector<float>& part) {
@@ -101,7 +101,7 @@ TEST_CASE("all instruction sets compute row kernels to the same bits, at every l
 }
 
 TEST_CASE("kernels write nothing behind their row") {
-  for (const cpu::Isa isa : test::available_isas()) {
+  for (const cpu::Isa isa : test::row_kernel_isas()) {
     const cpu::RowKernels& kernels = cpu::row_kernels(isa);
     for (int n = 1; n < 40; ++n) {
       std::vector<float> x(64, 1.0f), to(64, -3.0f), gate(64, 2.0f);
@@ -118,7 +118,7 @@ TEST_CASE("kernels write nothing behind their row") {
 
 TEST_CASE("keys and values in pairs lie beside their neighbours, rounded to bf16") {
   std::mt19937 random(13);
-  for (const cpu::Isa isa : test::available_isas()) {
+  for (const cpu::Isa isa : test::row_kernel_isas()) {
     if (cpu::pair_kernels(isa) == nullptr) continue;
     const std::unique_ptr<Device> device = test::open_test_device(isa, 1);
     for (const int size : {17, 64}) {
@@ -154,7 +154,7 @@ TEST_CASE("stored keys and values round like the scalar conversions, and halves 
   x[4] = -1e6f;
   x[5] = 1e-7f;
   x[6] = 65519.0f;
-  for (const cpu::Isa isa : test::available_isas()) {
+  for (const cpu::Isa isa : test::row_kernel_isas()) {
     const std::unique_ptr<Device> device = test::open_test_device(isa, 1, Compute::f32);
     for (const KvType type : {KvType::f16, KvType::bf16, KvType::f32}) {
       test::PagePool pool(*device, {1, 1, 64, 0}, type, 8, 1);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "emulated.h"
 #include "engine/runs.h"
 
 namespace quire::testing {
@@ -27,7 +28,9 @@ class Workload {
     text.stop = {"zz", "q"};
     Request choices = sampled({9, 8, 7}, 2, 8);
     choices.n = 3;
-    Request scored = sampled(long_prompt("llama"), 3, 4);
+    std::vector<std::int32_t> prompt = long_prompt("llama");
+    if (kEmulated) prompt.resize(40);
+    Request scored = sampled(std::move(prompt), 3, 4);
     scored.prompt_logprobs = 2;
     Request prompt_only = scored;
     prompt_only.max_tokens = 0;

@@ -63,6 +63,15 @@ class Help(CommandLineTest):
             self.assertIn("usage: " + program, text)
             self.assertIn("--model", text)
 
+    def test_help_tells_the_defaults_of_sampling(self):
+        for program in ["generate", "chat", "batch"]:
+            text = self.succeed(program, "--help").decode()
+            for option, default in [("--temperature", "[model's, else 1]"), ("--top-k", "[model's, else 0]"),
+                                    ("--top-p", "[model's, else 1]"), ("--min-p", "[model's, else 0]"),
+                                    ("--seed", "[drawn anew each time]"),
+                                    ("--max-tokens", "[what the context leaves]")]:
+                self.assertRegex(text, r"%s [^\n]*%s" % (option, re.escape(default)))
+
 
 class BadCommandLines(CommandLineTest):
     def test_unknown_option_is_named(self):

@@ -1,10 +1,12 @@
 #include "text/split_pattern.h"
 
 #include <ctime>
+#include <span>
 #include <string>
 
 #include "catch.h"
 #include "check_contains.h"
+#include "emulated.h"
 #include "text/named_pre_tokenizers.h"
 
 namespace quire::text {
@@ -23,15 +25,16 @@ std::vector<TextRange> all(const SplitPattern& pattern, const std::string& text)
 TEST_CASE("a pattern of a file that is quadratic over many matches is stopped", "[pattern]") {
   // Each is one small match after the other; each match, or failed start, looks at all that
   // follows.
-  for (const std::string pattern : {
-           "a(?=.*b)|a",       // look-ahead to the end, from every byte
-           "(?=(a+[bc]))a|a",  // the same with backtracking
-           "a+[bc]|a",         // the first alternative scans all and fails
-           "(?:a*?b)|a",       // lazily
-           "[bc]?a*[bc]|a",    //
-           "(?:a|aa)+[bc]|a",  // exponential in one match
-           "a*[bc]",           // finds nothing at all
-       }) {
+  const std::string patterns[] = {
+      "a(?=.*b)|a",       // look-ahead to the end, from every byte
+      "(?=(a+[bc]))a|a",  // the same with backtracking
+      "a+[bc]|a",         // the first alternative scans all and fails
+      "(?:a*?b)|a",       // lazily
+      "[bc]?a*[bc]|a",    //
+      "(?:a|aa)+[bc]|a",  // exponential in one match
+      "a*[bc]",           // finds nothing at all
+  };
+  for (const std::string& pattern : std::span(patterns).first(testing::kEmulated ? 2 : 7)) {
     INFO(pattern);
     auto compiled = SplitPattern::compile_metered(pattern);
     REQUIRE(compiled.ok());
