@@ -7,8 +7,8 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "cpu/isa.h"
 #include "cpu/huge_pages.h"
+#include "cpu/isa.h"
 #include "cpu/kv_layout.h"
 #include "cpu/operations.h"
 #include "cpu/pack.h"
