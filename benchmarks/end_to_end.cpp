@@ -4,8 +4,9 @@
 // What the numbers are: prefill, prompt tokens computed over the time of passes with prompt tokens
 // in them; decode, tokens over the time of passes without; TTFT, submit to first token; TPOT, the
 // mean time between the tokens of one request after its first; KV overhead, bytes of the pages in
-// use over those of the tokens that later ones still see, while all that runs decodes. With --separate
-// only prefill and decode, each in passes of its own, as other engines' benchmarks time them.
+// use over those of the tokens that later ones still see, while all that runs decodes. With
+// --separate only prefill and decode, each in passes of its own, as other engines' benchmarks time
+// them.
 
 #include <algorithm>
 #include <cstdio>
