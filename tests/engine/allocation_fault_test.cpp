@@ -40,11 +40,12 @@ TEST_CASE("an allocation that fails in the engine costs at most the request it w
       }
       for (StatusCode code : work.statuses()) REQUIRE(code == StatusCode::out_of_memory);
       work.run_to_the_end(engine);
+      REQUIRE(work.whole() >= 6 - 3);  // without the one that is cancelled; a request has up to 3
       whole += work.whole();
       ++runs;
     }
     CHECK(runs > (kEmulated ? 20 : 200));
-    CHECK(whole > runs * 5);  // of 6, without the one that is cancelled
+    CHECK(whole > runs * (kEmulated ? 4 : 5));  // most allocations cost nobody's answer, or one
   }
 }
 
@@ -55,8 +56,10 @@ TEST_CASE("an engine that met failing allocations gives back all it had", "[faul
   const auto live_and_die = [&](long nth) {
     work.prepare();
     auto engine = Engine::open(source, options);
-    FailingNew failing(nth, FailingNew::Mode::once);
-    work.run_beginning(*engine, kSteps);  // and destroyed with requests in flight
+    {
+      FailingNew failing(nth, FailingNew::Mode::once);
+      work.run_beginning(*engine, kSteps);  // and destroyed with requests in flight
+    }
     work.prepare();
   };
   live_and_die(kNever);
