@@ -8,10 +8,18 @@
 
 namespace quire::cpu {
 
-// Pieces [next, last), which one thread takes first and the others when they have none left.
+// Pieces [next, last), which one thread takes first and the others when they have none left. Plain
+// numbers, so that an array of them costs nothing before it is used.
 struct alignas(64) PieceRange {
-  std::atomic<std::int64_t> next;
+  std::int64_t next;
   std::int64_t last;
+
+  // A piece that nobody else has, or `last`.
+  std::int64_t take() {
+    const std::atomic_ref shared(next);
+    if (shared.load(std::memory_order_relaxed) >= last) return last;
+    return std::min(shared.fetch_add(1, std::memory_order_relaxed), last);
+  }
 };
 
 // Calls body(first, last, worker) for pieces of [0, count) of at most `piece` items; with one piece
@@ -30,15 +38,14 @@ void for_pieces(ThreadPool& pool, std::int64_t count, std::int64_t piece, Body&&
   const int used = std::min(pool.size(), kMostRanges);
   const std::int64_t pieces = (count + piece - 1) / piece;
   for (int r = 0; r < used; ++r) {
-    ranges[r].next.store(pieces * r / used, std::memory_order_relaxed);
+    ranges[r].next = pieces * r / used;
     ranges[r].last = pieces * (r + 1) / used;
   }
   auto task = [&](int worker, int) {
     for (int i = 0; i < used; ++i) {
       PieceRange& range = ranges[(worker + i) % used];
-      while (range.next.load(std::memory_order_relaxed) < range.last) {
-        const std::int64_t n = range.next.fetch_add(1, std::memory_order_relaxed);
-        if (n < range.last) body(n * piece, std::min((n + 1) * piece, count), worker);
+      for (std::int64_t n = range.take(); n < range.last; n = range.take()) {
+        body(n * piece, std::min((n + 1) * piece, count), worker);
       }
     }
   };

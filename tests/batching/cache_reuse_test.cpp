@@ -4,8 +4,6 @@
 namespace quire::test {
 namespace {
 
-constexpr int kWords = 1000003;  // so many tokens that none of these answers draws the end
-
 BatcherOptions roomy(int page_size = 4, std::vector<int> windows = {0}) {
   BatcherOptions o;
   o.page_size = page_size;
@@ -30,7 +28,7 @@ std::vector<std::int32_t> plus(std::vector<std::int32_t> a, const std::vector<st
 }
 
 std::vector<std::int32_t> words(std::uint64_t seed, int count) {
-  return some_tokens(seed, count, kWords);
+  return some_tokens(seed, count, kManyWords);
 }
 
 }  // namespace
@@ -39,7 +37,7 @@ TEST_CASE("a prompt seen before is computed from its last token on") {
   for (int page_size : {1, 2, 4, 16, 64}) {
     for (int length : {1, 2, 15, 16, 17, 32, 63, 64, 65}) {
       INFO("page " << page_size << ", prompt " << length);
-      Simulation sim(roomy(page_size), 1, kWords);
+      Simulation sim(roomy(page_size), 1, kManyWords);
       CHECK(cached_tokens(sim, make_request(words(1, length), 3)) == 0);
       const int rows = sim.rows;
       CHECK(cached_tokens(sim, make_request(words(1, length), 3)) == length - 1);
@@ -49,7 +47,7 @@ TEST_CASE("a prompt seen before is computed from its last token on") {
 }
 
 TEST_CASE("the next turn of a chat starts where the last one ended") {
-  Simulation sim(roomy(16), 1, kWords);
+  Simulation sim(roomy(16), 1, kManyWords);
   const auto prompt = words(1, 21);
   const RequestId id = sim.submit(make_request(prompt, 10));
   sim.run_all();
@@ -59,7 +57,7 @@ TEST_CASE("the next turn of a chat starts where the last one ended") {
 }
 
 TEST_CASE("texts that part inside a page share what they have in common") {
-  Simulation sim(roomy(16), 1, kWords);
+  Simulation sim(roomy(16), 1, kManyWords);
   const auto common = words(1, 37);
   CHECK(cached_tokens(sim, make_request(plus(common, words(2, 20)), 2)) == 0);
   const RequestId id = sim.submit(make_request(plus(common, words(3, 20)), 2));
@@ -74,7 +72,7 @@ TEST_CASE("texts that part inside a page share what they have in common") {
 }
 
 TEST_CASE("tenants, RoPE choices and requests without cache share nothing") {
-  Simulation sim(roomy(), 1, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
   const BatchRequest base = make_request(words(1, 30), 3);
   CHECK(cached_tokens(sim, base) == 0);
   BatchRequest other = base;
@@ -90,7 +88,7 @@ TEST_CASE("tenants, RoPE choices and requests without cache share nothing") {
   CHECK(cached_tokens(sim, other) == 29);
   CHECK(cached_tokens(sim, rope) == 29);
 
-  Simulation fresh(roomy(), 1, kWords);
+  Simulation fresh(roomy(), 1, kManyWords);
   CHECK(cached_tokens(fresh, blind) == 0);
   CHECK(fresh.batcher.pages().cached == 0);  // it left nothing
   CHECK(cached_tokens(fresh, base) == 0);
@@ -99,7 +97,7 @@ TEST_CASE("tenants, RoPE choices and requests without cache share nothing") {
 TEST_CASE("without the prefix cache nothing is kept") {
   BatcherOptions o = roomy();
   o.prefix_cache = false;
-  Simulation sim(o, 1, kWords);
+  Simulation sim(o, 1, kManyWords);
   CHECK(cached_tokens(sim, make_request(words(1, 30), 3)) == 0);
   CHECK(cached_tokens(sim, make_request(words(1, 30), 3)) == 0);
   CHECK(sim.batcher.pages().free == sim.batcher.pages().total);
@@ -109,7 +107,7 @@ TEST_CASE("without the prefix cache nothing is kept") {
 TEST_CASE("prompt logits are those of every row, whatever is cached") {
   // vllm #8268, #13105: ids 0 ... 32 with pages of 32, twice
   for (int page_size : {16, 32}) {
-    Simulation sim(roomy(page_size), 1, kWords);
+    Simulation sim(roomy(page_size), 1, kManyWords);
     std::vector<std::int32_t> prompt;
     for (int i = 0; i <= 32; ++i) prompt.push_back(i);
     BatchRequest r = make_request(prompt, 0);
@@ -131,7 +129,7 @@ TEST_CASE("prompt logits are those of every row, whatever is cached") {
 }
 
 TEST_CASE("prompt logits come before the first draw, which is of the last row") {
-  Simulation sim(roomy(), 1, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
   BatchRequest r = make_request(words(1, 10), 2);
   r.prompt_logits = true;
   sim.submit(r);
@@ -164,7 +162,7 @@ TEST_CASE("answers are the same for any chunk, cold and cached") {
 }
 
 TEST_CASE("a window group gives back what no later query sees") {
-  Simulation sim(roomy(4, {0, 6}), 1, kWords);
+  Simulation sim(roomy(4, {0, 6}), 1, kManyWords);
   BatchRequest r = make_request(words(1, 21), 20);
   r.use_prefix_cache = false;
   sim.submit(r);
@@ -183,7 +181,7 @@ TEST_CASE("cached pages make room for new ones, the oldest text first") {
   BatcherOptions o = roomy();
   o.page_counts = {12};
   o.context = 48;
-  Simulation sim(o, 1, kWords);
+  Simulation sim(o, 1, kManyWords);
   cached_tokens(sim, make_request(words(1, 16), 1));  // 4 pages each
   cached_tokens(sim, make_request(words(2, 16), 1));
   CHECK(cached_tokens(sim, make_request(words(1, 16), 1)) == 15);  // 1 is the newer one now
@@ -195,7 +193,7 @@ TEST_CASE("cached pages make room for new ones, the oldest text first") {
 TEST_CASE("what was found keeps its place while its own pages make room") {
   BatcherOptions o = roomy(2, {1});
   o.page_counts = {4};
-  Simulation sim(o, 1, kWords);
+  Simulation sim(o, 1, kManyWords);
   cached_tokens(sim, make_request(words(1, 4), 1));
   cached_tokens(sim, make_request(words(2, 4), 1));
   std::vector<std::int32_t> longer = words(1, 4);
@@ -208,14 +206,14 @@ TEST_CASE("what was found keeps its place while its own pages make room") {
 TEST_CASE("a cached prompt that fills the pool is served again") {
   BatcherOptions o = roomy();
   o.page_counts = {3};
-  Simulation sim(o, 1, kWords);
+  Simulation sim(o, 1, kManyWords);
   // The page to copy from would be one too many.
   CHECK(cached_tokens(sim, make_request(words(1, 12), 1)) == 0);
   CHECK(cached_tokens(sim, make_request(words(1, 12), 1)) == 8);
 }
 
 TEST_CASE("clearing the cache keeps what sequences use") {
-  Simulation sim(roomy(), 1, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
   cached_tokens(sim, make_request(words(1, 20), 2));
   sim.submit(make_request(words(2, 20), 10));
   sim.step();
@@ -229,7 +227,7 @@ TEST_CASE("clearing the cache keeps what sequences use") {
 }
 
 TEST_CASE("the counts of queries and hits are those of committed admissions") {
-  Simulation sim(roomy(), 1, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
   cached_tokens(sim, make_request(words(1, 20), 2));
   sim.submit(make_request(words(1, 20), 2));
   sim.fail(sim.plan());

@@ -4,8 +4,6 @@
 namespace quire::test {
 namespace {
 
-constexpr int kWords = 1000003;
-
 BatcherOptions base(int page_size, std::vector<int> windows) {
   BatcherOptions o;
   o.page_size = page_size;
@@ -19,7 +17,7 @@ BatcherOptions base(int page_size, std::vector<int> windows) {
 
 // Most pages that one group uses while the request runs alone.
 int pages_used(BatcherOptions o, const BatchRequest& r) {
-  Simulation sim(o, 1, kWords);
+  Simulation sim(o, 1, kManyWords);
   sim.submit(r);
   int most = 0;
   while (sim.live() > 0) {
@@ -42,7 +40,7 @@ TEST_CASE("what fits is exactly what a request uses when alone") {
                          << max_tokens << " x " << n);
             BatcherOptions o = base(page_size, {window});
             o.prefix_cache = false;
-            BatchRequest r = make_request(some_tokens(1, prompt, kWords), max_tokens);
+            BatchRequest r = make_request(some_tokens(1, prompt, kManyWords), max_tokens);
             r.n = n;
             o.page_counts = {pages_used(o, r)};
             CHECK(Batcher(o).can_ever_fit(r).ok());

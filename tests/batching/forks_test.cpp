@@ -4,8 +4,6 @@
 namespace quire::test {
 namespace {
 
-constexpr int kWords = 1000003;
-
 BatcherOptions roomy(int page_size = 4) {
   BatcherOptions o;
   o.page_size = page_size;
@@ -18,7 +16,7 @@ BatcherOptions roomy(int page_size = 4) {
 }
 
 BatchRequest choices(int prompt, int max_tokens, int n) {
-  BatchRequest r = make_request(some_tokens(3, prompt, kWords), max_tokens);
+  BatchRequest r = make_request(some_tokens(3, prompt, kManyWords), max_tokens);
   r.n = n;
   return r;
 }
@@ -26,7 +24,7 @@ BatchRequest choices(int prompt, int max_tokens, int n) {
 }  // namespace
 
 TEST_CASE("four answers compute the prompt once and share its pages") {
-  Simulation sim(roomy(), 1, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
   sim.submit(choices(10, 5, 4));
   Plan plan = sim.plan();
   CHECK(plan.tokens.size() == 10);
@@ -56,7 +54,7 @@ TEST_CASE("four answers compute the prompt once and share its pages") {
 }
 
 TEST_CASE("answers that fork at a page's end copy nothing") {
-  Simulation sim(roomy(), 1, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
   sim.submit(choices(8, 5, 3));
   sim.step();
   const Plan plan = sim.plan();
@@ -70,7 +68,8 @@ TEST_CASE("an answer may end at its first token while its siblings go on") {
   // With two tokens, about half of the first draws are the end.
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Simulation sim(roomy(), seed, 2);
-    BatchRequest r = make_request(some_tokens(seed, 10 + static_cast<int>(seed % 4), kWords), 6);
+    BatchRequest r =
+        make_request(some_tokens(seed, 10 + static_cast<int>(seed % 4), kManyWords), 6);
     r.n = 5;
     sim.submit(r);
     REQUIRE_NOTHROW(sim.run_all());
@@ -78,7 +77,7 @@ TEST_CASE("an answer may end at its first token while its siblings go on") {
 }
 
 TEST_CASE("one token for each of several answers needs one pass") {
-  Simulation sim(roomy(), 1, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
   sim.submit(choices(10, 1, 4));
   sim.step();
   CHECK(sim.live() == 0);
@@ -87,7 +86,7 @@ TEST_CASE("one token for each of several answers needs one pass") {
 
 TEST_CASE("cancelling a request ends all of its answers") {
   // vllm #14326
-  Simulation sim(roomy(), 1, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
   const RequestId id = sim.submit(choices(10, 20, 2));
   for (int i = 0; i < 3; ++i) sim.step();
   CHECK(sim.batcher.running() == 2);
@@ -98,7 +97,7 @@ TEST_CASE("cancelling a request ends all of its answers") {
 }
 
 TEST_CASE("before the fork every choice's tokens are the prompt") {
-  Simulation sim(roomy(), 1, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
   const RequestId id = sim.submit(choices(10, 3, 2));
   REQUIRE(sim.batcher.tokens(id, 1) != nullptr);
   CHECK(sim.batcher.tokens(id, 1)->size() == 10);
@@ -119,7 +118,7 @@ TEST_CASE("forks in a pool that just holds them never preempt each other") {
         const BatchRequest r = choices(prompt, 9, n);
         o.page_counts = {1};
         while (!Batcher(o).can_ever_fit(r).ok()) ++o.page_counts[0];
-        Simulation sim(o, 1, kWords);
+        Simulation sim(o, 1, kManyWords);
         sim.submit(r);
         sim.run_all();
         CHECK(sim.batcher.preemptions() == 0);

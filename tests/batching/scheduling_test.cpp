@@ -4,8 +4,6 @@
 namespace quire::test {
 namespace {
 
-constexpr int kWords = 1000003;
-
 BatcherOptions roomy() {
   BatcherOptions o;
   o.page_size = 4;
@@ -15,12 +13,6 @@ BatcherOptions roomy() {
   o.max_running = 8;
   o.max_step_tokens = 32;
   return o;
-}
-
-BatchRequest request(std::uint64_t seed, int prompt, int max_tokens, int priority = 0) {
-  BatchRequest r = make_request(some_tokens(seed, prompt, kWords), max_tokens);
-  r.priority = priority;
-  return r;
 }
 
 std::vector<RequestId> planned(const Plan& plan) {
@@ -39,11 +31,11 @@ void run_until(Simulation& sim, RequestId id) {
 }  // namespace
 
 TEST_CASE("decodes come first, one token each, then prompt chunks within the budget") {
-  Simulation sim(roomy(), 1, kWords);
-  const RequestId a = sim.submit(request(1, 10, 20));
-  const RequestId b = sim.submit(request(2, 10, 20));
+  Simulation sim(roomy(), 1, kManyWords);
+  const RequestId a = sim.submit(request_of_text(1, 10, 20));
+  const RequestId b = sim.submit(request_of_text(2, 10, 20));
   sim.step();
-  const RequestId c = sim.submit(request(3, 60, 5));
+  const RequestId c = sim.submit(request_of_text(3, 60, 5));
   Plan plan = sim.plan({.max_tokens = 20, .max_chunk = 9});
   CHECK(planned(plan) == Ids{a, b, c});
   CHECK(plan.decode_tokens == 2);
@@ -59,8 +51,8 @@ TEST_CASE("decodes come first, one token each, then prompt chunks within the bud
 }
 
 TEST_CASE("the chunk limit holds only while answers run") {
-  Simulation sim(roomy(), 1, kWords);
-  sim.submit(request(1, 60, 5));
+  Simulation sim(roomy(), 1, kManyWords);
+  sim.submit(request_of_text(1, 60, 5));
   const Plan plan = sim.plan({.max_chunk = 5});
   CHECK(plan.prefill_tokens == 32);
   sim.commit(plan);
@@ -68,9 +60,9 @@ TEST_CASE("the chunk limit holds only while answers run") {
 }
 
 TEST_CASE("the budget left by one prompt goes to the next") {
-  Simulation sim(roomy(), 1, kWords);
-  sim.submit(request(1, 20, 1));
-  sim.submit(request(2, 20, 1));
+  Simulation sim(roomy(), 1, kManyWords);
+  sim.submit(request_of_text(1, 20, 1));
+  sim.submit(request_of_text(2, 20, 1));
   const Plan plan = sim.plan();
   REQUIRE(plan.slices.size() == 2);
   CHECK(plan.slices[0].tokens == 20);
@@ -83,11 +75,11 @@ TEST_CASE("the budget left by one prompt goes to the next") {
 TEST_CASE("order is by priority, then by arrival") {
   BatcherOptions o = roomy();
   o.max_running = 1;
-  Simulation sim(o, 1, kWords);
-  const RequestId low = sim.submit(request(1, 8, 1, -1));
-  const RequestId first = sim.submit(request(2, 8, 1));
-  const RequestId second = sim.submit(request(3, 8, 1));
-  const RequestId high = sim.submit(request(4, 8, 1, 5));
+  Simulation sim(o, 1, kManyWords);
+  const RequestId low = sim.submit(request_of_text(1, 8, 1, -1));
+  const RequestId first = sim.submit(request_of_text(2, 8, 1));
+  const RequestId second = sim.submit(request_of_text(3, 8, 1));
+  const RequestId high = sim.submit(request_of_text(4, 8, 1, 5));
   for (RequestId id : {high, first, second, low}) {
     const Plan plan = sim.plan();
     CHECK(planned(plan) == Ids{id});
@@ -96,10 +88,10 @@ TEST_CASE("order is by priority, then by arrival") {
 }
 
 TEST_CASE("a more urgent prompt goes before one that is half computed") {
-  Simulation sim(roomy(), 1, kWords);
-  const RequestId slow = sim.submit(request(1, 100, 1));
+  Simulation sim(roomy(), 1, kManyWords);
+  const RequestId slow = sim.submit(request_of_text(1, 100, 1));
   sim.step();
-  const RequestId urgent = sim.submit(request(2, 20, 1, 1));
+  const RequestId urgent = sim.submit(request_of_text(2, 20, 1, 1));
   const Plan plan = sim.plan();
   CHECK(planned(plan) == Ids{urgent, slow});
   CHECK(plan.slices[1].tokens == 12);
@@ -112,9 +104,9 @@ TEST_CASE("admission reserves the whole prompt and one page") {
     BatcherOptions o = roomy();
     o.page_counts = {8};
     o.context = 24;
-    Simulation sim(o, 1, kWords);
-    sim.submit(request(1, 12, 5));
-    sim.submit(request(2, second, 5));
+    Simulation sim(o, 1, kManyWords);
+    sim.submit(request_of_text(1, 12, 5));
+    sim.submit(request_of_text(2, second, 5));
     const Plan plan = sim.plan();
     // 3 + 1 and 3 + 1 pages fit; 3 + 1 and 4 + 1 do not.
     CHECK(plan.slices.size() == (second == 12 ? 2 : 1));
@@ -126,10 +118,10 @@ TEST_CASE("admission reserves the whole prompt and one page") {
 TEST_CASE("a request of several answers is admitted when all of them may run") {
   BatcherOptions o = roomy();
   o.max_running = 4;
-  Simulation sim(o, 1, kWords);
-  sim.submit(request(1, 8, 6));
-  sim.submit(request(2, 8, 3));
-  BatchRequest wide = request(3, 8, 4);
+  Simulation sim(o, 1, kManyWords);
+  sim.submit(request_of_text(1, 8, 6));
+  sim.submit(request_of_text(2, 8, 3));
+  BatchRequest wide = request_of_text(3, 8, 4);
   wide.n = 3;
   const RequestId id = sim.submit(wide);
   Plan plan = sim.plan();
@@ -149,10 +141,10 @@ TEST_CASE("growth preempts the newest of the lowest priority") {
   BatcherOptions o = roomy();
   o.page_counts = {10};
   o.context = 32;
-  Simulation sim(o, 1, kWords);
-  const RequestId low = sim.submit(request(1, 8, 12, 0));
-  const RequestId high = sim.submit(request(2, 8, 12, 1));
-  const RequestId newest_low = sim.submit(request(3, 8, 12, 0));
+  Simulation sim(o, 1, kManyWords);
+  const RequestId low = sim.submit(request_of_text(1, 8, 12, 0));
+  const RequestId high = sim.submit(request_of_text(2, 8, 12, 1));
+  const RequestId newest_low = sim.submit(request_of_text(3, 8, 12, 0));
   while (sim.batcher.preemptions() == 0) sim.step();
   CHECK(sim.batcher.report(newest_low, 0).preemptions == 1);
   sim.run_all();
@@ -164,9 +156,9 @@ TEST_CASE("a preempted answer resumes from the cache and is no other for it") {
   BatcherOptions o = roomy();
   o.page_counts = {12};
   o.context = 40;
-  Simulation sim(o, 1, kWords);
-  const RequestId first = sim.submit(request(1, 8, 20));
-  const RequestId second = sim.submit(request(2, 8, 26));
+  Simulation sim(o, 1, kManyWords);
+  const RequestId first = sim.submit(request_of_text(1, 8, 20));
+  const RequestId second = sim.submit(request_of_text(2, 8, 26));
   sim.run_all();  // compares with the reference
   CHECK(sim.requests.at(first).report.preemptions == 0);
   CHECK(sim.requests.at(second).report.preemptions == 1);
@@ -182,8 +174,8 @@ TEST_CASE("requests that each need most of the pool all end, without endless pre
     BatcherOptions o = roomy();
     o.page_counts = {20};
     o.context = 80;
-    Simulation sim(o, 1, kWords);
-    for (int i = 0; i < n; ++i) sim.submit(request(static_cast<std::uint64_t>(i), 48, 10));
+    Simulation sim(o, 1, kManyWords);
+    for (int i = 0; i < n; ++i) sim.submit(request_of_text(static_cast<std::uint64_t>(i), 48, 10));
     REQUIRE_NOTHROW(sim.run_all({.max_tokens = 16}, n * 20));
     CHECK(sim.batcher.preemptions() == 0);
   }
@@ -191,8 +183,8 @@ TEST_CASE("requests that each need most of the pool all end, without endless pre
   BatcherOptions o = roomy();
   o.page_counts = {20};
   o.context = 80;
-  Simulation sim(o, 1, kWords);
-  for (int i = 0; i < 6; ++i) sim.submit(request(static_cast<std::uint64_t>(i), 4, 44));
+  Simulation sim(o, 1, kManyWords);
+  for (int i = 0; i < 6; ++i) sim.submit(request_of_text(static_cast<std::uint64_t>(i), 4, 44));
   REQUIRE_NOTHROW(sim.run_all({}, 6 * 60));
   CHECK(sim.batcher.preemptions() > 0);
 }
@@ -200,15 +192,15 @@ TEST_CASE("requests that each need most of the pool all end, without endless pre
 TEST_CASE("a pool of one page serves what one page holds") {
   BatcherOptions o = roomy();
   o.page_counts = {1};
-  Simulation sim(o, 1, kWords);
-  for (int i = 0; i < 5; ++i) sim.submit(request(static_cast<std::uint64_t>(i % 2), 3, 2));
+  Simulation sim(o, 1, kManyWords);
+  for (int i = 0; i < 5; ++i) sim.submit(request_of_text(static_cast<std::uint64_t>(i % 2), 3, 2));
   REQUIRE_NOTHROW(sim.run_all());
 }
 
 TEST_CASE("one short prompt in chunks, then idle: every page is free or cached") {
   // sglang #6888
-  Simulation sim(roomy(), 1, kWords);
-  sim.submit(request(1, 10, 1));
+  Simulation sim(roomy(), 1, kManyWords);
+  sim.submit(request_of_text(1, 10, 1));
   sim.run_all({.max_tokens = 4});
   const PageCounts pages = sim.batcher.pages();
   CHECK(pages.cached == 3);
@@ -220,14 +212,14 @@ TEST_CASE("a request that finds more in the cache passes, at most max_bypasses t
     BatcherOptions o = roomy();
     o.max_running = 1;
     o.max_bypasses = bound;
-    Simulation sim(o, 1, kWords);
-    const RequestId warm = sim.submit(request(7, 41, 1));
+    Simulation sim(o, 1, kManyWords);
+    const RequestId warm = sim.submit(request_of_text(7, 41, 1));
     sim.run_all();
-    const RequestId busy = sim.submit(request(1, 4, 3));
+    const RequestId busy = sim.submit(request_of_text(1, 4, 3));
     sim.step();
-    const RequestId cold = sim.submit(request(2, 60, 1));
+    const RequestId cold = sim.submit(request_of_text(2, 60, 1));
     std::vector<RequestId> hot;
-    for (int i = 0; i < 6; ++i) hot.push_back(sim.submit(request(7, 41, 1)));
+    for (int i = 0; i < 6; ++i) hot.push_back(sim.submit(request_of_text(7, 41, 1)));
     run_until(sim, busy);
     int before = 0;
     while (!sim.requests.at(cold).done) {
@@ -247,11 +239,11 @@ TEST_CASE("a request that finds more in the cache passes, at most max_bypasses t
 TEST_CASE("a cached request never passes a more urgent one") {
   BatcherOptions o = roomy();
   o.max_running = 1;
-  Simulation sim(o, 1, kWords);
-  sim.submit(request(7, 41, 1));
+  Simulation sim(o, 1, kManyWords);
+  sim.submit(request_of_text(7, 41, 1));
   sim.run_all();
-  const RequestId hot = sim.submit(request(7, 41, 1, 0));
-  const RequestId urgent = sim.submit(request(2, 60, 1, 1));
+  const RequestId hot = sim.submit(request_of_text(7, 41, 1, 0));
+  const RequestId urgent = sim.submit(request_of_text(2, 60, 1, 1));
   const Plan plan = sim.plan();
   CHECK(planned(plan) == Ids{urgent});
   sim.commit(plan);
@@ -263,11 +255,11 @@ TEST_CASE("a failed pass takes back its bypasses") {
   BatcherOptions o = roomy();
   o.max_running = 1;
   o.max_bypasses = 1;
-  Simulation sim(o, 1, kWords);
-  sim.submit(request(7, 41, 1));
+  Simulation sim(o, 1, kManyWords);
+  sim.submit(request_of_text(7, 41, 1));
   sim.run_all();
-  const RequestId cold = sim.submit(request(2, 60, 1));
-  const RequestId hot = sim.submit(request(7, 41, 1));
+  const RequestId cold = sim.submit(request_of_text(2, 60, 1));
+  const RequestId hot = sim.submit(request_of_text(7, 41, 1));
   for (int i = 0; i < 3; ++i) {
     const Plan plan = sim.plan();
     CHECK(planned(plan) == Ids{hot});
@@ -279,10 +271,10 @@ TEST_CASE("a failed pass takes back its bypasses") {
 
 TEST_CASE("of two requests with the same prefix one computes it and the other waits") {
   // vllm #29387, #17305: never reads what the same pass writes
-  Simulation sim(roomy(), 1, kWords);
-  const RequestId producer = sim.submit(request(1, 21, 3));
-  const RequestId waiter = sim.submit(request(1, 21, 3));
-  const RequestId other = sim.submit(request(2, 5, 3));
+  Simulation sim(roomy(), 1, kManyWords);
+  const RequestId producer = sim.submit(request_of_text(1, 21, 3));
+  const RequestId waiter = sim.submit(request_of_text(1, 21, 3));
+  const RequestId other = sim.submit(request_of_text(2, 5, 3));
   Plan plan = sim.plan();
   CHECK(planned(plan) == Ids{producer, other});
   sim.commit(plan);
@@ -297,9 +289,9 @@ TEST_CASE("of two requests with the same prefix one computes it and the other wa
 
 TEST_CASE("a waiter takes over what its producer has left, and computes the rest") {
   for (int how : {0, 1}) {
-    Simulation sim(roomy(), 1, kWords);
-    const RequestId producer = sim.submit(request(1, 61, 3));
-    const RequestId waiter = sim.submit(request(1, 61, 3));
+    Simulation sim(roomy(), 1, kManyWords);
+    const RequestId producer = sim.submit(request_of_text(1, 61, 3));
+    const RequestId waiter = sim.submit(request_of_text(1, 61, 3));
     sim.step({.max_tokens = 10});
     Plan plan = sim.plan({.max_tokens = 10});
     CHECK(planned(plan) == Ids{producer});
@@ -319,9 +311,9 @@ TEST_CASE("a waiter takes over what its producer has left, and computes the rest
 }
 
 TEST_CASE("a producer whose pass failed computes again, and the waiter after it") {
-  Simulation sim(roomy(), 1, kWords);
-  const RequestId producer = sim.submit(request(1, 21, 3));
-  const RequestId waiter = sim.submit(request(1, 21, 3));
+  Simulation sim(roomy(), 1, kManyWords);
+  const RequestId producer = sim.submit(request_of_text(1, 21, 3));
+  const RequestId waiter = sim.submit(request_of_text(1, 21, 3));
   for (int i = 0; i < 3; ++i) {
     const Plan plan = sim.plan();
     CHECK(planned(plan) == Ids{producer});
@@ -332,10 +324,10 @@ TEST_CASE("a producer whose pass failed computes again, and the waiter after it"
 }
 
 TEST_CASE("a waiter that parts from its producer goes on as soon as they part") {
-  Simulation sim(roomy(), 1, kWords);
-  const RequestId producer = sim.submit(request(1, 100, 1));
-  std::vector<std::int32_t> prompt = some_tokens(1, 12, kWords);
-  const auto rest = some_tokens(9, 10, kWords);
+  Simulation sim(roomy(), 1, kManyWords);
+  const RequestId producer = sim.submit(request_of_text(1, 100, 1));
+  std::vector<std::int32_t> prompt = some_tokens(1, 12, kManyWords);
+  const auto rest = some_tokens(9, 10, kManyWords);
   prompt.insert(prompt.end(), rest.begin(), rest.end());
   const RequestId waiter = sim.submit(make_request(prompt, 1));
   Plan plan = sim.plan({.max_tokens = 14});
@@ -349,11 +341,11 @@ TEST_CASE("a waiter that parts from its producer goes on as soon as they part") 
 }
 
 TEST_CASE("a producer inherits the urgency of the request that waits for it") {
-  Simulation sim(roomy(), 1, kWords);
-  const RequestId slow = sim.submit(request(1, 100, 1, 0));
+  Simulation sim(roomy(), 1, kManyWords);
+  const RequestId slow = sim.submit(request_of_text(1, 100, 1, 0));
   sim.step();
-  const RequestId middle = sim.submit(request(2, 60, 1, 1));
-  const RequestId urgent = sim.submit(request(1, 100, 1, 2));
+  const RequestId middle = sim.submit(request_of_text(2, 60, 1, 1));
+  const RequestId urgent = sim.submit(request_of_text(1, 100, 1, 2));
   for (int i = 0; i < 2; ++i) {
     const Plan plan = sim.plan();
     CHECK(planned(plan) == Ids{slow});
@@ -366,8 +358,8 @@ TEST_CASE("a producer inherits the urgency of the request that waits for it") {
 }
 
 TEST_CASE("with a budget below the running answers all of them end") {
-  Simulation sim(roomy(), 1, kWords);
-  for (int i = 0; i < 6; ++i) sim.submit(request(static_cast<std::uint64_t>(i), 4, 10));
+  Simulation sim(roomy(), 1, kManyWords);
+  for (int i = 0; i < 6; ++i) sim.submit(request_of_text(static_cast<std::uint64_t>(i), 4, 10));
   REQUIRE_NOTHROW(sim.run_all({.max_tokens = 2}, 200));
 }
 

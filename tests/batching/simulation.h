@@ -248,4 +248,13 @@ inline BatchRequest make_request(std::vector<std::int32_t> prompt, int max_token
   return request;
 }
 
+constexpr int kManyWords = 1000003;  // so many tokens that no answer draws the end
+
+inline BatchRequest request_of_text(std::uint64_t text, int prompt, int max_tokens,
+                                    int priority = 0) {
+  BatchRequest request = make_request(some_tokens(text, prompt, kManyWords), max_tokens);
+  request.priority = priority;
+  return request;
+}
+
 }  // namespace quire::test

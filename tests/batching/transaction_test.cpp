@@ -4,8 +4,6 @@
 namespace quire::test {
 namespace {
 
-constexpr int kWords = 1000003;
-
 BatcherOptions small() {
   BatcherOptions o;
   o.page_size = 4;
@@ -18,7 +16,7 @@ BatcherOptions small() {
 }
 
 BatchRequest request(std::uint64_t seed, int prompt, int max_tokens) {
-  return make_request(some_tokens(seed, prompt, kWords), max_tokens);
+  return make_request(some_tokens(seed, prompt, kManyWords), max_tokens);
 }
 
 bool same(const Plan& a, const Plan& b) {
@@ -29,7 +27,7 @@ bool same(const Plan& a, const Plan& b) {
 }  // namespace
 
 TEST_CASE("a failed admission keeps no page and is planned again") {
-  Simulation sim(small(), 1, kWords);
+  Simulation sim(small(), 1, kManyWords);
   const RequestId id = sim.submit(request(1, 10, 5));
   const Plan first = sim.plan();
   CHECK(sim.batcher.pages().in_use == 3);
@@ -46,7 +44,7 @@ TEST_CASE("a failed admission keeps no page and is planned again") {
 }
 
 TEST_CASE("a failed decode gives back the page it grew by") {
-  Simulation sim(small(), 1, kWords);
+  Simulation sim(small(), 1, kManyWords);
   sim.submit(request(1, 8, 5));
   sim.step();
   CHECK(sim.batcher.pages().in_use == 2);
@@ -62,7 +60,7 @@ TEST_CASE("a failed decode gives back the page it grew by") {
 }
 
 TEST_CASE("a failed chunk keeps what earlier passes computed") {
-  Simulation sim(small(), 1, kWords);
+  Simulation sim(small(), 1, kManyWords);
   sim.submit(request(1, 20, 2));
   sim.step({.max_tokens = 9});
   sim.fail(sim.plan({.max_tokens = 9}));
@@ -74,7 +72,7 @@ TEST_CASE("a failed chunk keeps what earlier passes computed") {
 }
 
 TEST_CASE("a fork that failed did not happen") {
-  Simulation sim(small(), 1, kWords);
+  Simulation sim(small(), 1, kManyWords);
   BatchRequest r = request(1, 10, 5);
   r.n = 3;
   sim.submit(r);
@@ -92,7 +90,7 @@ TEST_CASE("a fork that failed did not happen") {
 }
 
 TEST_CASE("a plan that is neither committed nor failed counts as failed") {
-  Simulation sim(small(), 1, kWords);
+  Simulation sim(small(), 1, kManyWords);
   sim.submit(request(1, 10, 5));
   const Plan lost = sim.plan();
   const Plan plan = sim.plan();
@@ -106,7 +104,7 @@ TEST_CASE("a plan that is neither committed nor failed counts as failed") {
 }
 
 TEST_CASE("an empty plan may be committed or failed") {
-  Simulation sim(small(), 1, kWords);
+  Simulation sim(small(), 1, kManyWords);
   const Plan plan = sim.plan();
   CHECK(plan.empty());
   sim.batcher.commit(plan, {}, 0);
@@ -129,7 +127,7 @@ TEST_CASE("a commit without all outcomes is a failure that the check names") {
 TEST_CASE("a cancelled request's pages are free at once, those in flight at the commit") {
   // llama.cpp #13262, #24496: queued, in prefill, decoding
   for (bool committed : {true, false}) {
-    Simulation sim(small(), 1, kWords);
+    Simulation sim(small(), 1, kManyWords);
     BatcherOptions o = small();
     const RequestId queued = sim.submit(request(1, 20, 5));
     CHECK(sim.cancel(queued));
@@ -156,7 +154,7 @@ TEST_CASE("a cancelled request's pages are free at once, those in flight at the 
 }
 
 TEST_CASE("a sequence that is not in the pass in flight is freed at once") {
-  Simulation sim(small(), 1, kWords);
+  Simulation sim(small(), 1, kManyWords);
   sim.submit(request(1, 8, 9));
   const RequestId second = sim.submit(request(2, 8, 9));
   sim.step();
@@ -170,7 +168,7 @@ TEST_CASE("a sequence that is not in the pass in flight is freed at once") {
 }
 
 TEST_CASE("the pass of a cancelled producer publishes nothing of it") {
-  Simulation sim(small(), 1, kWords);
+  Simulation sim(small(), 1, kManyWords);
   const RequestId id = sim.submit(request(1, 20, 5));
   const Plan plan = sim.plan();
   sim.cancel(id);

@@ -5,8 +5,6 @@
 namespace quire::test {
 namespace {
 
-constexpr int kWords = 1000003;
-
 // All tokens, and a window of 8; pages of 4, passes of at most 16 tokens.
 BatcherOptions windowed(int full_pages, int window_pages) {
   BatcherOptions o;
@@ -17,12 +15,6 @@ BatcherOptions windowed(int full_pages, int window_pages) {
   o.max_running = 6;
   o.max_step_tokens = 16;
   return o;
-}
-
-BatchRequest request(std::uint64_t text, int prompt, int max_tokens, int priority = 0) {
-  BatchRequest r = make_request(some_tokens(text, prompt, kWords), max_tokens);
-  r.priority = priority;
-  return r;
 }
 
 }  // namespace
@@ -42,8 +34,8 @@ TEST_CASE("most_pages is what the worst place of the first token takes") {
 
 TEST_CASE("a prompt of any length takes the pages of its window and of one pass") {
   // (7 + 16) tokens lie in at most 7 pages.
-  Simulation sim(windowed(60, 7), 1, kWords);
-  const RequestId id = sim.submit(request(1, 203, 10));
+  Simulation sim(windowed(60, 7), 1, kManyWords);
+  const RequestId id = sim.submit(request_of_text(1, 203, 10));
   int most = 0;
   while (sim.live() > 0) {
     const Plan plan = sim.plan();
@@ -53,7 +45,7 @@ TEST_CASE("a prompt of any length takes the pages of its window and of one pass"
   CHECK(most == 7);
   CHECK(sim.requests.at(id).report.preemptions == 0);
 
-  const Status refused = Batcher(windowed(60, 6)).can_ever_fit(request(1, 203, 10));
+  const Status refused = Batcher(windowed(60, 6)).can_ever_fit(request_of_text(1, 203, 10));
   CHECK(refused.message() ==
         "prompt of 203 tokens and 1 x 10 to generate need 7 pages of 4 tokens, there are 6");
 }
@@ -63,10 +55,10 @@ TEST_CASE("a long answer that gave way comes back though the window has few page
   // than there are; the one that is computed again would hold 7 with passes of 16 tokens.
   BatcherOptions o = windowed(40, 5);
   o.prefix_cache = false;
-  Simulation sim(o, 1, kWords);
-  REQUIRE(sim.batcher.can_ever_fit(request(1, 2, 60)).ok());
-  sim.submit(request(1, 2, 60));
-  const RequestId second = sim.submit(request(2, 2, 60));
+  Simulation sim(o, 1, kManyWords);
+  REQUIRE(sim.batcher.can_ever_fit(request_of_text(1, 2, 60)).ok());
+  sim.submit(request_of_text(1, 2, 60));
+  const RequestId second = sim.submit(request_of_text(2, 2, 60));
   REQUIRE_NOTHROW(sim.run_all());
   CHECK(sim.requests.at(second).report.preemptions > 0);
 }
@@ -76,10 +68,10 @@ TEST_CASE("prompts that are short of window pages go on in shorter chunks") {
   // gives back.
   BatcherOptions o = windowed(400, 14);
   o.prefix_cache = false;
-  Simulation sim(o, 1, kWords);
-  for (int i = 0; i < 3; ++i) sim.submit(request(static_cast<std::uint64_t>(i), 3, 90));
+  Simulation sim(o, 1, kManyWords);
+  for (int i = 0; i < 3; ++i) sim.submit(request_of_text(static_cast<std::uint64_t>(i), 3, 90));
   sim.step();
-  const RequestId prompt = sim.submit(request(7, 150, 4, 1));
+  const RequestId prompt = sim.submit(request_of_text(7, 150, 4, 1));
   int shorter = 0;
   while (sim.live() > 0) {
     const Plan plan = sim.plan();
@@ -95,8 +87,8 @@ TEST_CASE("prompts that are short of window pages go on in shorter chunks") {
 }
 
 TEST_CASE("a failed pass gives back the window pages that a prompt took for it") {
-  Simulation sim(windowed(60, 12), 1, kWords);
-  sim.submit(request(1, 100, 4));
+  Simulation sim(windowed(60, 12), 1, kManyWords);
+  sim.submit(request_of_text(1, 100, 4));
   for (int i = 0; i < 3; ++i) sim.step();
   const int before = sim.batcher.pages(1).in_use;
   const Plan plan = sim.plan();
@@ -107,8 +99,8 @@ TEST_CASE("a failed pass gives back the window pages that a prompt took for it")
 }
 
 TEST_CASE("visible tokens are what pages of a group are in use for") {
-  Simulation sim(windowed(60, 12), 1, kWords);
-  sim.submit(request(1, 30, 10));
+  Simulation sim(windowed(60, 12), 1, kManyWords);
+  sim.submit(request_of_text(1, 30, 10));
   for (int i = 0; i < 4; ++i) sim.step();  // 16 and 14 tokens of the prompt, 2 answers
   CHECK(sim.batcher.visible_tokens(0) == 32);
   CHECK(sim.batcher.visible_tokens(1) == 7);
