@@ -27,28 +27,40 @@ using cuda::hopper::ForwardPolicy;
 
 // Policies that are not the library's, to measure what each idea brings.
 struct Turns128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, true, true, 40, 232};
 };
 struct Eager128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, false, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, false, true, 40, 232};
 };
 struct Wide128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 160, 2, false, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 2, 160, 2, false, true, true, 40, 232};
 };
 struct Wider128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, false, true, 24, 240};
+  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, false, true, true, 24, 240};
+};
+struct Apart128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, false, 40, 232};
+};
+struct WiderTurns128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, true, true, true, 24, 240};
+};
+struct Overlap64 {
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, true, 32, 160};
+};
+struct Apart256 {
+  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, false, true, false, 40, 232};
 };
 struct NoTurns64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, true, 32, 160};
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, true, false, 32, 160};
 };
 struct Eager64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, false, 32, 160};
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, false, false, 32, 160};
 };
 struct Turns256 {
-  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, true, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, true, true, true, 40, 232};
 };
 struct Narrow256 {
-  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, true, 40, 232};
 };
 
 struct Variant {
@@ -60,6 +72,10 @@ const Variant kVariants[] = {
     {"turns", 128, cuda::hopper::forward_instance<Turns128, false>},
     {"160 keys", 128, cuda::hopper::forward_instance<Wide128, false>},
     {"176 keys", 128, cuda::hopper::forward_instance<Wider128, false>},
+    {"no overlap", 128, cuda::hopper::forward_instance<Apart128, false>},
+    {"176 keys, turns", 128, cuda::hopper::forward_instance<WiderTurns128, false>},
+    {"overlap", 64, cuda::hopper::forward_instance<Overlap64, false>},
+    {"no overlap", 256, cuda::hopper::forward_instance<Apart256, false>},
     {"2 warpgroups", 64, cuda::hopper::forward_instance<cuda::hopper::Forward64Short, false>},
     {"eager rescale", 128, cuda::hopper::forward_instance<Eager128, false>},
     {"no turns", 64, cuda::hopper::forward_instance<NoTurns64, false>},

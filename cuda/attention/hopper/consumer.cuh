@@ -142,6 +142,13 @@ struct Consumer {
                                                              kSoftCap ? 1.0f : args.score_factor);
   }
 
+  // ptxas moves the wait for the sums up before the softmax, which is to run beside their products.
+  // A store that never happens, but depends on all exponentials, stands in its way.
+  __device__ void keep_before_wait(const SoftmaxRows& softmax) const {
+    const float sum = softmax.sum[0] + softmax.sum[1];
+    if (sum < 0) asm volatile("st.shared.f32 [%0], %1;" ::"r"(pipe.unused()), "f"(sum) : "memory");
+  }
+
   // Values of a block that is masked, once they are there.
   __device__ void mend_values(const Tile& tile, const TileBlocks& blocks, int block,
                               const RingPlace<kStages>& place) const {
@@ -166,6 +173,7 @@ struct Consumer {
     hold(state.scores);
     release(Pipe::kKeys, place.stage);
     const float2 factors = softmax<kMasked>(state, block);
+    if constexpr (kPolicy.overlap) keep_before_wait(state.softmax);
     wait_products<0>();
     hold(state.sums);
     release(Pipe::kValues, earlier.stage);

@@ -61,6 +61,8 @@ struct Pipeline {
   }
   __device__ unsigned tile(int stage) const { return start + kMemory.tiles + stage * 32; }
 
+  __device__ unsigned unused() const { return tile(0) + sizeof(Tile); }
+
   __device__ void store_tile(int stage, const Tile& tile) const {
     asm volatile(
         "st.shared.v4.b32 [%0], {%1, %2, %3, %4};\nst.shared.v2.b32 [%0 + 16], {%5, %6};" ::"r"(

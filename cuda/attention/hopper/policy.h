@@ -10,6 +10,7 @@ struct ForwardPolicy {
   int query_stages;
   bool ping_pong;     // warpgroups issue products by turns
   bool lazy_rescale;  // see SoftmaxRows
+  bool overlap;       // the softmax runs beside products of its own warpgroup too
   int producer_registers, consumer_registers;
 
   constexpr int rows() const { return warpgroups * 64; }
@@ -18,21 +19,21 @@ struct ForwardPolicy {
 
 // The policies, as types for nvcc's sake.
 struct Forward64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, 32, 160};
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, false, 32, 160};
 };
 // With fewer rows in a tile less is masked away or empty in short prompts; with more registers
 // there is room for a cap.
 struct Forward64Short {
-  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, true, false, 40, 232};
 };
 struct Forward128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, true, 40, 232};
 };
 struct Forward256 {
-  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, false, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, false, true, true, 40, 232};
 };
 struct Forward256Capped {
-  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, true, 40, 232};
 };
 
 // Key and value blocks in shared memory, each.
