@@ -39,7 +39,9 @@ __device__ __forceinline__ void copy_block(std::uint32_t to, const std::byte* pa
 template <WeightKind kKind>
 class WeightRing {
  public:
-  static constexpr int kPanelBytes = panel_block_bytes(kKind);
+  static constexpr int kBlockBytes = panel_block_bytes(kKind);
+  static constexpr int kBlocks = few_stage_blocks(kKind);  // of a stage
+  static constexpr int kPanelBytes = kBlocks * kBlockBytes;
   static constexpr bool kBulk = kBulkCopies && kKind != WeightKind::bfloat;
 
   __device__ __forceinline__ WeightRing(const ProductArgs& args, std::byte* memory,
@@ -47,41 +49,49 @@ class WeightRing {
                                         int begin, int end, int lane)
       : args_(args),
         memory_(memory),
-        barriers_(shared_address(barriers)),
+        stage_(shared_address(memory)),
+        barrier_(shared_address(barriers)),
         unit_(begin < end ? first_unit : args.units),
         unit_step_(unit_step),
         begin_(begin),
         end_(end),
-        lane_(lane),
-        block_(begin) {
+        lane_(lane) {
     if (lane == 0) {
-      for (int i = 0; i < args.stages; ++i) init_barrier(barriers_ + 8 * i, kBulk ? 1 : 32);
+#pragma unroll 1
+      for (int i = 0; i < args.stages; ++i) init_barrier(barrier_ + 8 * i, kBulk ? 1 : 32);
       fence_barriers();
     }
     __syncwarp();
     aim();
   }
 
-  // Starts the next block's copies into a free slot.
+  // Starts the copies of the next blocks into a free stage.
   __device__ __forceinline__ void issue(int slot) {
     if (unit_ >= args_.units) return;
-    const std::uint32_t stage = shared_address(memory_) + slot * 2 * kPanelBytes;
-    const std::uint32_t barrier = barriers_ + 8 * slot;
+    const std::uint32_t stage = stage_ + slot * 2 * kPanelBytes;
+    const std::uint32_t barrier = barrier_ + 8 * slot;
     if constexpr (kBulk) {
       if (lane_ == 0) {
-        const std::size_t at = static_cast<std::size_t>(block_) * kPanelBytes;
-        expect_bytes(barrier, 2 * kPanelBytes);
-        copy_bulk(stage, panels_[0] + at, kPanelBytes, barrier);
-        copy_bulk(stage + kPanelBytes, panels_[1] + at, kPanelBytes, barrier);
+        const int bytes = min(kBlocks, left_) * kBlockBytes;
+        expect_bytes(barrier, 2 * bytes);
+        copy_bulk(stage, from_[0], bytes, barrier);
+        copy_bulk(stage + kPanelBytes, from_[1], bytes, barrier);
       }
     } else {
       const std::size_t row_bytes = static_cast<std::size_t>(args_.blocks) * kBlockColumns * 2;
-      copy_block<kKind>(stage, panels_[0], block_, row_bytes, lane_);
-      copy_block<kKind>(stage + kPanelBytes, panels_[1], block_, row_bytes, lane_);
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        if (i < left_) {
+          copy_block<kKind>(stage + i * kBlockBytes, from_[0], i, row_bytes, lane_);
+          copy_block<kKind>(stage + kPanelBytes + i * kBlockBytes, from_[1], i, row_bytes, lane_);
+        }
+      }
       arrive_after_copies(barrier);
     }
-    if (++block_ == end_) {
-      block_ = begin_;
+    from_[0] += kBlocks * kStep;
+    from_[1] += kBlocks * kStep;
+    left_ -= kBlocks;
+    if (left_ <= 0) {
       unit_ += unit_step_;
       aim();
     }
@@ -91,9 +101,10 @@ class WeightRing {
     for (int i = 0; i < args_.stages; ++i) issue(i);
   }
 
-  // The oldest block, once it has arrived; valid until next().
+  // The oldest stage, once it has arrived; valid until next(). Block i of panel p is at
+  // p * kPanelBytes + i * kBlockBytes.
   __device__ __forceinline__ const std::byte* wait() {
-    wait_barrier(barriers_ + 8 * slot_, parity_);
+    wait_barrier(barrier_ + 8 * slot_, parity_);
     return memory_ + slot_ * 2 * kPanelBytes;
   }
   __device__ __forceinline__ void next() {
@@ -106,20 +117,25 @@ class WeightRing {
   }
 
  private:
+  // Bytes from a block to the next one of a panel.
+  static constexpr int kStep = kKind == WeightKind::bfloat ? kBlockColumns * 2 : kBlockBytes;
+
   __device__ __forceinline__ void aim() {
     if (unit_ >= args_.units) return;
     const UnitPlace place(args_, unit_);
-    panels_[0] = place.panel(args_, 0);
-    panels_[1] = place.panel(args_, 1);
+    from_[0] = place.panel(args_, 0) + static_cast<std::size_t>(begin_) * kStep;
+    from_[1] = place.panel(args_, 1) + static_cast<std::size_t>(begin_) * kStep;
+    left_ = end_ - begin_;
   }
 
   const ProductArgs& args_;
   std::byte* memory_;
-  std::uint32_t barriers_;
-  int unit_, unit_step_, begin_, end_, lane_, block_;
+  std::uint32_t stage_, barrier_;
+  int unit_, unit_step_, begin_, end_, lane_;
+  int left_ = 0;  // blocks of the unit from from_ on
   int slot_ = 0;
   std::uint32_t parity_ = 0;
-  const std::byte* panels_[2] = {};
+  const std::byte* from_[2] = {};
 };
 
 // Input columns [first, first + width) of all tokens to shared memory; zeros past the matrix.
@@ -259,7 +275,7 @@ __global__ void __launch_bounds__(kFewThreads, 1)
   const int sum_floats = args.tokens * kSumStride;
 
   // Shared memory: rings, input, sums, barriers, a word for each group.
-  const int ring_bytes = args.stages * unit_block_bytes(kKind);
+  const int ring_bytes = args.stages * few_stage_bytes(kKind);
   std::byte* input = memory + blockDim.x / 32 * ring_bytes;
   float* sums_memory = reinterpret_cast<float*>(input + args.tokens * input_stride);
   float* group_sums = sums_memory + group * group_warps * sum_floats;
@@ -268,8 +284,9 @@ __global__ void __launch_bounds__(kFewThreads, 1)
       reinterpret_cast<std::uint32_t*>(barriers + blockDim.x / 32 * args.stages * 8) + group;
 
   const int first_unit = blockIdx.x / args.slices + group * peers, unit_step = peers * args.groups;
-  WeightRing<kKind> ring(args, memory + warp * ring_bytes, barriers + warp * args.stages * 8,
-                         first_unit, unit_step, begin, end, lane);
+  using Ring = WeightRing<kKind>;
+  Ring ring(args, memory + warp * ring_bytes, barriers + warp * args.stages * 8, first_unit,
+            unit_step, begin, end, lane);
   ring.fill();
   let_next_start();
   wait_for_inputs();
@@ -287,12 +304,17 @@ __global__ void __launch_bounds__(kFewThreads, 1)
   for (int unit = first_unit; unit < args.units; unit += unit_step) {
     float sums[2][1][4] = {};
 #pragma unroll 1
-    for (int block = begin; block < end; ++block) {
+    for (int block = begin; block < end; block += Ring::kBlocks) {
       const std::byte* stage = ring.wait();
-      LaneWeights<kKind> weights[2];
-      weights[0].load(stage, lane, table);
-      weights[1].load(stage + panel_block_bytes(kKind), lane, table);
-      add_block<kKind>(sums, weights, lane_input + (block - slice_begin) * 128);
+#pragma unroll
+      for (int i = 0; i < Ring::kBlocks; ++i) {
+        if (i == 0 || block + i < end) {
+          LaneWeights<kKind> weights[2];
+          weights[0].load(stage + i * Ring::kBlockBytes, lane, table);
+          weights[1].load(stage + Ring::kPanelBytes + i * Ring::kBlockBytes, lane, table);
+          add_block<kKind>(sums, weights, lane_input + (block + i - slice_begin) * 128);
+        }
+      }
       ring.next();
     }
     float* partials = args.partials;

@@ -16,14 +16,20 @@ struct Table {
   std::size_t stride;
 };
 
-// One block for each row of the output; an id outside the table gives zeros.
+// Columns of one thread block: few, for there may be one row only.
+constexpr int kColumns = 2 * kThreads;
+
+// A row of the output and kColumns of it for each block; an id outside the table gives zeros.
 __global__ void gather(Table table, const std::int32_t* tokens, float scale, float* out) {
+  let_next_start();
   wait_for_inputs();
   const std::int64_t token = tokens[blockIdx.x];
   const bool inside = token >= 0 && token < table.count;
   const Byte* row = table.rows + (inside ? token : 0) * table.stride;
   out += blockIdx.x * table.columns;
-  for (std::int64_t i = threadIdx.x; i < table.columns; i += kThreads) {
+  const std::int64_t first = std::int64_t{blockIdx.y} * kColumns;
+  const std::int64_t end = min(first + kColumns, table.columns);
+  for (std::int64_t i = first + threadIdx.x; i < end; i += kThreads) {
     const float value =
         inside ? stored_value(table.type, table.block, table.block_bytes, row, i) : 0.0f;
     out[i] = __fmul_rn(value, scale);
@@ -47,7 +53,9 @@ Status gather_rows(const Launch& launch, const PackedMatrix& table, const std::i
                    table.rows(),
                    table.columns(),
                    matrix->gather_stride()};
-  gather<<<static_cast<unsigned>(rows), kThreads, 0, launch.stream>>>(view, tokens, scale, out);
+  const dim3 grid(static_cast<unsigned>(rows),
+                  static_cast<unsigned>((table.columns() + kColumns - 1) / kColumns));
+  gather<<<grid, kThreads, 0, launch.stream>>>(view, tokens, scale, out);
   return status_of(cudaGetLastError(), "gather_rows");
 }
 

@@ -145,6 +145,24 @@ __device__ __forceinline__ std::uint32_t subtract2(std::uint32_t a, std::uint32_
       : "r"(a), "r"(b));
   return d;
 }
+// word & mask | bits, in one instruction.
+__device__ __forceinline__ std::uint32_t masked_or(std::uint32_t word, std::uint32_t mask,
+                                                   std::uint32_t bits) {
+  std::uint32_t d;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(d) : "r"(word), "r"(mask), "r"(bits));
+  return d;
+}
+// One half of a register in both halves; the compiler makes it an operand modifier.
+template <bool kHigh>
+__device__ __forceinline__ std::uint32_t both_halves(std::uint32_t word) {
+  std::uint32_t d;
+  if constexpr (kHigh) {
+    asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {h, h}; }" : "=r"(d) : "r"(word));
+  } else {
+    asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; mov.b32 %0, {l, l}; }" : "=r"(d) : "r"(word));
+  }
+  return d;
+}
 // {low, high} rounded to bfloat16.
 __device__ __forceinline__ std::uint32_t pack2(float low, float high) {
   std::uint32_t d;

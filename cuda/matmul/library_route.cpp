@@ -10,8 +10,10 @@
 namespace quire::cuda {
 namespace {
 
-constexpr int kBfloatRows = 33;     // from so many rows on the library is faster
-constexpr int kExpandedRows = 513;  // also after expanding the weights
+// From so many rows on the library is faster: for one matrix, for several, after expanding.
+constexpr int kSingleRows = 9;
+constexpr int kSeveralRows = 129;
+constexpr int kExpandedRows = 385;
 
 Status expand(const Launch& launch, const DeviceMatrix& matrix, std::int64_t first_unit,
               std::int64_t units, std::byte* to) {
@@ -44,7 +46,9 @@ bool suits_library(const Launch& launch, const ProductCall& call, const DeviceMa
                        reinterpret_cast<std::uintptr_t>(call.out_float) % 16 == 0 &&
                        reinterpret_cast<std::uintptr_t>(call.out_bfloat16) % 16 == 0;
   if (!aligned || matrix.kind() == WeightKind::float32) return false;
-  if (matrix.kind() == WeightKind::bfloat) return call.rows >= kBfloatRows;
+  if (matrix.kind() == WeightKind::bfloat) {
+    return call.rows >= (call.matrices == 1 && call.count == 0 ? kSingleRows : kSeveralRows);
+  }
   const std::size_t unit_bytes = static_cast<std::size_t>(matrix.padded_columns()) * 2 * kUnitRows;
   return call.rows >= kExpandedRows && scratch_bytes >= 16 * unit_bytes;
 }

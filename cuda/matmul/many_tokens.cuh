@@ -25,37 +25,49 @@ struct TileSums {
   }
 };
 
-// Stores tokens [first, end) of a unit; sum(token, row) gives their sums. Rolled up: unrolled over
-// the registers of a tile this would be most of a kernel's code, and its time.
-template <class Sum>
+inline constexpr int kTogether = 8;  // tokens: so many reads are under way at a time
+
+// Stores tokens [first, end) of a unit; read(token, row, sums) gives the sums of kTogether tokens
+// (of those from `end` on anything). Rolled up: unrolled over the registers of a tile this would be
+// most of a kernel's code, and its time. All of kTogether tokens is read before the first write,
+// since the compiler must keep their order.
+template <class Read>
 __device__ __forceinline__ void store_unit(const ProductArgs& args, int unit, int first, int end,
-                                           int lane, Sum&& sum) {
+                                           int lane, Read&& read) {
   const UnitPlace place(args, unit);
   if (args.gated) {
+    const int r = lane % kPanelRows, half = lane / kPanelRows;
 #pragma unroll 1
-    for (int token = first + lane / kPanelRows; token < end; token += 2) {
-      const int r = lane % kPanelRows;
-      store_gated(args, place, r, token, sum(token, r), sum(token, r + kPanelRows));
+    for (int token = first; token < end; token += kTogether) {
+      float gate[kTogether], up[kTogether];
+      read(token, r, gate);
+      read(token, r + kPanelRows, up);
+#pragma unroll
+      for (int i = 0; i < kTogether; i += 2) {  // half a warp for each of two tokens
+        const float g = half == 0 ? gate[i] : gate[i + 1], u = half == 0 ? up[i] : up[i + 1];
+        if (token + i + half < end) store_gated(args, place, r, token + i + half, g, u);
+      }
     }
     return;
   }
   const Outputs outputs(args, place);
-  if (args.epilogue != Epilogue::add_residual) {
-#pragma unroll 1
-    for (int token = first; token < end; ++token) outputs.write(lane, token, sum(token, lane));
-    return;
-  }
-  constexpr int kTogether = 8;  // reads under way before the first write
+  const bool adds = args.epilogue == Epilogue::add_residual;
 #pragma unroll 1
   for (int token = first; token < end; token += kTogether) {
-    float old[kTogether];
+    float sums[kTogether], old[kTogether];
+    read(token, lane, sums);
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
-      old[i] = token + i < end ? outputs.read(lane, token + i) : 0.0f;
+      old[i] = adds && token + i < end ? outputs.read(lane, token + i) : 0.0f;
     }
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
-      if (token + i < end) outputs.write_sum(lane, token + i, old[i], sum(token + i, lane));
+      if (token + i >= end) continue;
+      if (adds) {
+        outputs.write_sum(lane, token + i, old[i], sums[i]);
+      } else {
+        outputs.write(lane, token + i, sums[i]);
+      }
     }
   }
 }
@@ -95,9 +107,12 @@ __device__ __forceinline__ void store_tile(const ProductArgs& args, const TilePl
     spread_sums(sums.values, tokens, kSumStride, lane, shared);
     __syncwarp();
     if (unit >= args.units) return;
-    store_unit(
-        args, unit, place.first_token, place.first_token + tokens, lane,
-        [&](int token, int row) { return shared[(token - place.first_token) * kSumStride + row]; });
+    store_unit(args, unit, place.first_token, place.first_token + tokens, lane,
+               [&](int token, int row, float(&to)[kTogether]) {
+                 const float* from = shared + (token - place.first_token) * kSumStride + row;
+#pragma unroll
+                 for (int i = 0; i < kTogether; ++i) to[i] = from[i * kSumStride];
+               });
     return;
   }
   const int count = args.partial_chunks ? args.chunks : args.slices;
@@ -118,12 +133,18 @@ __device__ __forceinline__ void store_tile(const ProductArgs& args, const TilePl
   }
   if (unit >= args.units) return;
   store_unit(args, unit, place.first_token + first, place.first_token + end, lane,
-             [&](int token, int row) {
+             [&](int token, int row, float(&to)[kTogether]) {
                const float* from = partials + (token - place.first_token) * kUnitRows + row;
-               float sum = 0;
-#pragma unroll 4
-               for (int i = 0; i < count; ++i) sum += __ldcg(from + i * kPartial);
-               return sum;
+               const int most = kTokens - 1 - (token - place.first_token);
+#pragma unroll
+               for (int i = 0; i < kTogether; ++i) to[i] = 0;
+#pragma unroll 2
+               for (int k = 0; k < count; ++k) {
+#pragma unroll
+                 for (int i = 0; i < kTogether; ++i) {
+                   to[i] += __ldcg(from + k * kPartial + min(i, most) * kUnitRows);
+                 }
+               }
              });
 }
 

@@ -119,9 +119,29 @@ ProductArgs common_args(const Launch& launch, const ProductCall& call, const Dev
   return args;
 }
 
-// Starts after the kernel before it has let it; the kernels wait for their inputs themselves. `map`
-// may be null.
-Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args, CUtensorMap* map,
+// What wide kernels copy by.
+struct TensorMaps {
+  CUtensorMap input;
+  CUtensorMap weights[3];  // of each part, bfloat16 only
+};
+
+Status make_maps(const ProductArgs& args, WeightKind kind, int token_tiles, TensorMaps& maps) {
+  Result<CUtensorMap> made = tensor_map(args.input, args.tokens, args.columns, token_tiles * 8);
+  if (!made) return made.status();
+  maps.input = *made;
+  for (int i = 0; kind == WeightKind::bfloat && i < args.part_count; ++i) {
+    const ProductPart& part = args.parts[i];
+    const std::int64_t rows = (part.end + kUnitRows - 1) / kUnitRows * kUnitRows;
+    made = tensor_map(reinterpret_cast<const __nv_bfloat16*>(part.weights), rows,
+                      std::int64_t{args.blocks} * kBlockColumns, kPanelRows);
+    if (!made) return made.status();
+    maps.weights[i] = *made;
+  }
+  return {};
+}
+
+// Starts after the kernel before it has let it; the kernels wait for their inputs themselves.
+Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args, TensorMaps* maps,
              bool early) {
   Status status =
       status_of(cudaFuncSetAttribute(plan.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -152,7 +172,7 @@ Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args, CU
   config.stream = launch.stream;
   config.attrs = attributes;
   config.numAttrs = count;
-  void* arguments[] = {&args, map};
+  void* arguments[] = {&args, &maps->input, maps->weights};
   return status_of(cudaLaunchKernelExC(&config, plan.kernel, arguments), "product");
 }
 
@@ -193,7 +213,8 @@ ProductPlan choose(const Launch& launch, const DeviceLimits& device, WeightKind 
   wide = false;
   if (plan.kernel != nullptr || !aligned) return plan;
   if (!launch.deterministic && device.major == 9) {
-    plan = plan_wide_tokens(args, kind, device.limits);
+    plan = kind == WeightKind::bfloat ? plan_wide_bfloat(args, device.limits)
+                                      : plan_wide_tokens(args, kind, device.limits);
     wide = has_wide_code(plan.kernel);
     if (wide) return plan;
   }
@@ -216,14 +237,9 @@ Status run(const Launch& launch, WeightKind kind, ProductArgs args) {
                    "product: no kernel for {} x {} in {} bytes of shared memory",
                    args.units * kUnitRows, args.columns, device->limits.shared_bytes);
     }
-    CUtensorMap map{};
-    if (wide) {
-      Result<CUtensorMap> made =
-          tensor_map(args.input, args.tokens, args.columns, plan.token_tiles * 8);
-      if (!made) return made.status();
-      map = *made;
-    }
-    Status status = start(launch, plan, args, &map, device->major >= 9);
+    TensorMaps maps{};
+    Status status = wide ? make_maps(args, kind, plan.token_tiles, maps) : Status();
+    if (status) status = start(launch, plan, args, &maps, device->major >= 9);
     if (!status) return status;
     done += args.tokens;
     args.input += std::int64_t{args.tokens} * args.columns;

@@ -43,7 +43,7 @@ struct ProductArgs {
   bool partial_chunks = false;  // partials are those of chunks
   bool clustered = false;       // many tokens: the slices of a tile are a cluster
   int groups = 1;               // few tokens: groups of slice_chunks warps in a thread block
-  int stages = 1;               // few tokens: blocks in the ring of a warp
+  int stages = 1;               // few tokens: of the ring of a warp
   float* partials = nullptr;
   std::uint32_t* counters = nullptr;  // zero before and after the launch
 
@@ -75,6 +75,13 @@ constexpr int panel_block_bytes(WeightKind kind) {  // 16 rows x 64 columns
 }
 constexpr int unit_block_bytes(WeightKind kind) {
   return 2 * panel_block_bytes(kind);
+}
+// Blocks of a stage of few_tokens: enough that a copy is 1 KB or more.
+constexpr int few_stage_blocks(WeightKind kind) {
+  return panel_block_bytes(kind) > 900 ? 1 : 2;
+}
+constexpr int few_stage_bytes(WeightKind kind) {
+  return few_stage_blocks(kind) * unit_block_bytes(kind);
 }
 constexpr std::size_t few_input_stride(int slice_blocks) {  // bytes
   return static_cast<std::size_t>(slice_blocks) * kBlockColumns * 2 + 16;

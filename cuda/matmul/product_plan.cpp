@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matmul/kernel_table.h"
+#include "matmul/wide_bfloat.h"
 
 namespace quire::cuda {
 namespace {
@@ -17,23 +18,33 @@ int ceil_divide(int a, int b) {
 // Costs are in bytes of weights that one multiprocessor reads in that time.
 constexpr double kSliceBytes = 70e3;    // waiting for other thread blocks' partial sums
 constexpr double kClusterBytes = 30e3;  // the same in a cluster
-constexpr double kSumBytes = 5e3;       // adding the sums of a group's warps
 constexpr double kWayBytes = 110e3;     // under way for the full bandwidth
 constexpr double kTileBytes = 2.5e3;    // mma.sync of 256 rows, 8 tokens and 64 columns
 constexpr double kWideBytes = 1.5e3;    // wgmma of the same
+constexpr double kWaveBytes = 100e3;    // starting and ending a tile
 constexpr int kMostStages = 16;
+
+bool is_plain(WeightKind kind) {
+  return kind == WeightKind::bfloat || kind == WeightKind::float32;
+}
 
 // Share of its bandwidth that a multiprocessor reaches with so many warps.
 double share_of_warps(WeightKind kind, int warps) {
-  const bool plain = kind == WeightKind::bfloat || kind == WeightKind::float32;
-  return std::min(1.0, plain ? 0.8 + warps / 40.0 : 0.4 + warps / 26.0);
+  return std::min(1.0, is_plain(kind) ? 0.8 + warps / 40.0 : 0.4 + warps / 26.0);
+}
+
+// Adding the sums of a group's warps: only while others do not wait for their
+// weights.
+double sum_bytes(WeightKind kind) {
+  return is_plain(kind) ? 0.5e3 : 5e3;
 }
 
 struct Cut {
   int slices, group_warps;
 };
 
-// A cut of the columns into slices of group_warps chunks. Deterministic sums have fixed chunks.
+// A cut of the columns into slices of group_warps chunks. Deterministic sums
+// have fixed chunks.
 ProductPlan cut_columns(const ProductArgs& args, const Cut& cut) {
   ProductPlan plan;
   const ChunkPlan fixed(args.columns);
@@ -70,7 +81,7 @@ ProductPlan with_groups(const ProductArgs& args, WeightKind kind, const ProductL
   const std::size_t fixed = input_bytes + static_cast<std::size_t>(groups) * 4 +
                             static_cast<std::size_t>(warps) * tokens * kSumStride * 4;
   const std::size_t stage =
-      static_cast<std::size_t>(warps) * static_cast<std::size_t>(unit_block_bytes(kind) + 8);
+      static_cast<std::size_t>(warps) * static_cast<std::size_t>(few_stage_bytes(kind) + 8);
   if (warps * 32 > kFewThreads || fixed + 2 * stage > limits.shared_bytes) return plan;
   const int peers =
       std::min(std::max(1, limits.multiprocessors / plan.slices), ceil_divide(args.units, groups));
@@ -80,16 +91,23 @@ ProductPlan with_groups(const ProductArgs& args, WeightKind kind, const ProductL
   plan.groups = groups;
   plan.thread_blocks = plan.slices * peers;
   plan.threads = warps * 32;
-  const int all_stages = std::max(2, group_units * plan.chunk_blocks);
+  const int all_stages =
+      std::max(2, group_units * ceil_divide(plan.chunk_blocks, few_stage_blocks(kind)));
   plan.stages =
       std::min({kMostStages, all_stages, static_cast<int>((limits.shared_bytes - fixed) / stage)});
   plan.shared_bytes = fixed + static_cast<std::size_t>(plan.stages) * stage;
-  const double way = static_cast<double>(plan.stages) * warps * unit_block_bytes(kind);
+  const double way = static_cast<double>(plan.stages) * warps * few_stage_bytes(kind);
   const double share = plan.stages == all_stages ? 1.0 : std::min(1.0, way / kWayBytes);
-  plan.cost = static_cast<double>(units) * plan.slice_chunks * plan.chunk_blocks *
-                  unit_block_bytes(kind) / (share * share_of_warps(kind, warps)) +
-              (plan.slice_chunks > 1 ? group_units * kSumBytes : 0) +
-              0.5 * static_cast<double>(input_bytes);
+  // A multiprocessor can read faster than its share while others have nothing
+  // left to read.
+  const double most =
+      static_cast<double>(units) * plan.slice_chunks * plan.chunk_blocks * unit_block_bytes(kind);
+  const double mean = static_cast<double>(args.units) * args.blocks * unit_block_bytes(kind) /
+                      limits.multiprocessors;
+  plan.cost =
+      std::max(mean, (is_plain(kind) ? 0.7 : 0.9) * most) / (share * share_of_warps(kind, warps)) +
+      (plan.slice_chunks > 1 ? group_units * sum_bytes(kind) : 0) + 0.02 * most +
+      0.5 * static_cast<double>(input_bytes);
   if (plan.slices > 1) {
     plan.cost += kSliceBytes + 2.0 * static_cast<double>(partial_bytes) / plan.slices / peers;
   }
@@ -127,8 +145,8 @@ ProductPlan plan_few_tokens(const ProductArgs& args, WeightKind kind, const Prod
 
 namespace {
 
-// Plans thread blocks of kTileWarps units and token_tiles * 8 tokens; `block_bytes`: the time for a
-// block of 64 columns.
+// Plans thread blocks of kTileWarps units and token_tiles * 8 tokens;
+// `block_bytes`: the time for a block of 64 columns.
 ProductPlan plan_tiles(const ProductArgs& args, const ProductLimits& limits, const void* kernel,
                        int token_tiles, double block_bytes) {
   ProductPlan best;
@@ -146,7 +164,7 @@ ProductPlan plan_tiles(const ProductArgs& args, const ProductLimits& limits, con
     plan.clustered = limits.clusters && plan.slices > 1;
     const int places = plan.clustered ? limits.multiprocessors / 16 * 16 : limits.multiprocessors;
     const int waves = ceil_divide(tiles * plan.slices, std::max(1, places));
-    plan.cost = waves * block_bytes * plan.slice_chunks * plan.chunk_blocks;
+    plan.cost = waves * (kWaveBytes + block_bytes * plan.slice_chunks * plan.chunk_blocks);
     if (plan.slices > 1) {
       plan.cost += plan.clustered ? kClusterBytes + static_cast<double>(tile_partials) / plan.slices
                                   : kSliceBytes + 1.5 * static_cast<double>(tile_partials);
@@ -170,6 +188,19 @@ ProductPlan plan_many_tokens(const ProductArgs& args, WeightKind kind,
       plan_tiles(args, limits, kernels_of(kind).tile[token_tiles / 8], token_tiles, block_bytes);
   plan.threads = kTileWarps * 32;
   plan.shared_bytes = static_cast<std::size_t>(tile_shared_bytes(kind, token_tiles));
+  return plan.shared_bytes <= limits.shared_bytes ? plan : ProductPlan();
+}
+
+ProductPlan plan_wide_bfloat(const ProductArgs& args, const ProductLimits& limits) {
+  constexpr WeightKind kKind = WeightKind::bfloat;
+  int token_tiles = 2;
+  while (token_tiles < 16 && token_tiles * 8 < args.tokens) token_tiles *= 2;
+  const double block_bytes =
+      std::max<double>(kTileWarps * unit_block_bytes(kKind), token_tiles * kWideBytes);
+  ProductPlan plan =
+      plan_tiles(args, limits, wide_bfloat_kernel(token_tiles), token_tiles, block_bytes);
+  plan.threads = kWideThreads;
+  plan.shared_bytes = static_cast<std::size_t>(wide_shared_bytes(kKind, token_tiles));
   return plan.shared_bytes <= limits.shared_bytes ? plan : ProductPlan();
 }
 

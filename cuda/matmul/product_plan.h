@@ -38,6 +38,7 @@ struct ChunkPlan {
 // The plan has no kernel if there is none that can do it.
 ProductPlan plan_few_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits);
 ProductPlan plan_many_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits);
+ProductPlan plan_wide_bfloat(const ProductArgs& args, const ProductLimits& limits);
 ProductPlan plan_wide_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits);
 
 }  // namespace quire::cuda

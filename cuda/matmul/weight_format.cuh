@@ -20,13 +20,13 @@ __device__ __forceinline__ uint4 load16(const std::byte* from) {
 // A code below 128 in each half of a register, as 128 + code.
 inline constexpr std::uint32_t kPlus128 = 0x43004300;
 
-// Two codes shifted so that bit `from` of each half lands on bit `to`.
+// A word shifted so that bit `from` lands on bit `to`.
 template <int from, int to>
-__device__ __forceinline__ std::uint32_t moved(std::uint32_t word, std::uint32_t mask) {
+__device__ __forceinline__ std::uint32_t moved(std::uint32_t word) {
   if constexpr (from >= to) {
-    return word >> (from - to) & mask;
+    return word >> (from - to);
   } else {
-    return word << (to - from) & mask;
+    return word << (to - from);
   }
 }
 
@@ -56,12 +56,13 @@ struct LaneCodes {
     constexpr int kLow = kBits & 4, kMiddle = kBits & 2;
     constexpr int kField = 4 * (tile % 2) + pair;
     std::uint32_t codes = kPlus128;
-    if constexpr (kLow != 0) codes |= moved<4 * pair, 0>(four[tile], 0x000f000f);
+    if constexpr (kLow != 0) codes = masked_or(moved<4 * pair, 0>(four[tile]), 0x000f000f, codes);
     if constexpr (kMiddle != 0) {
-      codes |= moved<2 * kField, kLow>(two[tile / 2], 0x00030003u << kLow);
+      codes = masked_or(moved<2 * kField, kLow>(two[tile / 2]), 0x00030003u << kLow, codes);
     }
     if constexpr ((kBits & 1) != 0) {
-      codes |= moved<4 * tile + pair, kLow + kMiddle>(one, 0x00010001u << (kLow + kMiddle));
+      constexpr int kTop = kLow + kMiddle;
+      codes = masked_or(moved<4 * tile + pair, kTop>(one), 0x00010001u << kTop, codes);
     }
     return codes;
   }
@@ -69,7 +70,7 @@ struct LaneCodes {
 
 // Signed bytes in halves' low bytes, as bfloat16.
 __device__ __forceinline__ std::uint32_t signed_bytes(std::uint32_t word) {
-  return subtract2((word & 0x007f007f) | kPlus128, (word & 0x00800080) | kPlus128);
+  return subtract2(masked_or(word, 0x007f007f, kPlus128), masked_or(word, 0x00800080, kPlus128));
 }
 
 // The integers of a lane's weights: those of the code less its centre, or from a table.
@@ -153,8 +154,7 @@ struct LaneScales {
   template <int tile, int row, int first>
   __device__ __forceinline__ std::uint32_t twice() const {
     constexpr int kGroup = kShape.groups == 2 ? tile / 2 : tile;
-    return __byte_perm(words[row * kWords + first + kGroup / 2], 0,
-                       kGroup % 2 == 0 ? 0x1010 : 0x3232);
+    return both_halves<kGroup % 2 == 1>(words[row * kWords + first + kGroup / 2]);
   }
   template <int tile, int row>
   __device__ __forceinline__ std::uint32_t scale() const {
