@@ -37,7 +37,7 @@ struct SequenceTable {
   const std::int32_t* row_position = nullptr;    // [rows of the pass]
   int total_rows = 0;                            // of the pass (host copy)
   int max_rows = 0;                              // most rows of one sequence (host copy)
-  int max_keys = 0;                              // most keys of one sequence (host copy)
+  int max_keys = 0;                              // bound of the keys of one sequence (host copy)
 };
 
 }  // namespace quire::cuda

@@ -2,6 +2,7 @@
 
 #include "attention/key_blocks.cuh"
 #include "attention/tile.cuh"
+#include "base/dependent_kernel.cuh"
 
 namespace quire::cuda {
 
@@ -305,7 +306,8 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
         const bool first_split =
             !args.fold_splits || block / kSplitBlocks == tile.first_block() / kSplitBlocks;
         if (tile.partial >= 0) {
-          Body::write_partial(args, tile, block / kSplitBlocks, sums, states, first_row, lane);
+          Body::write_partial(args, tile, (block * kKeyBlock - tile.item_first_key) / kSplitKeys,
+                              sums, states, first_row, lane);
           if (!last) Body::clear(sums, states);
         } else if (!first_split || !last) {
           Body::fold(carry, carried_states, sums, states, first_split, last, first_row);

@@ -81,20 +81,6 @@ __device__ inline float reciprocal(float x) {
   return y;
 }
 
-// Programmatic dependent launch, from sm_90: a kernel may start before the one before it in the
-// stream has ended, as soon as that one's thread blocks allow it, and waits for its end before the
-// first read or write of memory that others use.
-__device__ inline void allow_next_kernel() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-__device__ inline void wait_for_previous_kernel() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // Starts a copy of kBytes; without `wanted` nothing is read and zeros are written.
 template <int kBytes>
 __device__ inline void copy_async(unsigned to, const void* from, bool wanted) {

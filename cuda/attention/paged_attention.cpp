@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "attention/dependent_launch.h"
 #include "attention/hopper/hopper_attention.h"
 #include "attention/kernels.h"
 #include "attention/merge.h"
 #include "attention/tile_policy.h"
+#include "base/dependent_launch.h"
 #include "base/error.h"
 
 namespace quire::cuda {
@@ -19,8 +19,8 @@ constexpr std::size_t aligned(std::size_t bytes) {
 }
 
 PlanShape shape_of(const Launch& launch, const PagedAttentionCall& call) {
-  return {call.sequences.total_rows, call.sequences.count, call.heads, call.sequences.max_keys,
-          launch.multiprocessors};
+  return {call.sequences.total_rows, call.sequences.count,    call.heads,
+          call.kv.kv_heads,          call.sequences.max_keys, launch.multiprocessors};
 }
 
 // A plan of the portable kernels, and behind it the tiles of the Hopper kernels.
@@ -94,6 +94,7 @@ PlanArgs plan_args(const Launch& launch, const PagedAttentionCall& call, const H
           most_portable_rows(share, call.sequences),
           launch.multiprocessors * kernels.small.blocks_per_sm,
           launch.multiprocessors * kernels.large.blocks_per_sm,
+          launch.deterministic,
           plan};
 }
 
@@ -119,6 +120,7 @@ AttentionArgs attention_args(const Launch& launch, const PagedAttentionCall& cal
   args.soft_cap = call.soft_cap;
   args.soft_cap_inner = call.soft_cap > 0 ? call.scale / call.soft_cap : 0;
   args.fold_splits = launch.deterministic;
+  args.plan_is_old = call.plan_is_old;
   args.sinks = call.sinks;
   args.sequences = call.sequences;
   args.plan = plan;
@@ -163,14 +165,15 @@ AttentionKernels attention_kernels(KvType type, int head_size) {
 std::size_t attention_workspace_bytes(int max_rows, int max_sequences, int heads, int head_size,
                                       int max_keys, int multiprocessors) {
   // Smaller heads run more blocks at once, so take the larger of the two.
-  const PlanShape shape{max_rows, max_sequences, heads, max_keys, multiprocessors};
+  // There are at most as many key-value heads as heads.
+  const PlanShape shape{max_rows, max_sequences, heads, heads, max_keys, multiprocessors};
   return std::max(Workspace(shape, head_size).total,
                   Workspace(shape, std::min(head_size, 128)).total);
 }
 
 std::size_t attention_plan_bytes(int max_rows, int max_sequences, int heads, int max_keys,
                                  int multiprocessors) {
-  return plans_bytes({max_rows, max_sequences, heads, max_keys, multiprocessors});
+  return plans_bytes({max_rows, max_sequences, heads, heads, max_keys, multiprocessors});
 }
 
 Status plan_attention(const Launch& launch, const PagedAttentionCall& call) {
@@ -210,10 +213,8 @@ Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
       return status;
     }
   }
-  if (sequences.max_keys <= kSplitKeys) return {};
-  const int tiles =
-      sequences.count * (most_rows > kSmallRows ? 2 : 1) +
-      (most_rows > kSmallTileLimit ? sequences.total_rows * args.group / kSmallRows : 0);
+  if (sequences.max_keys <= kSplitKeys || most_rows <= kSmallTileLimit) return {};
+  const int tiles = sequences.count * 2 + sequences.total_rows * args.group / kSmallRows;
   return launch_merge(launch, args, call.kv.head_size, tiles);
 }
 

@@ -27,6 +27,10 @@ struct PagedAttentionCall {
   // attention_plan_bytes, so that a pass plans once for its layers; null: made within the call.
   // Calls that share a plan run one after the other.
   std::byte* plan = nullptr;
+  // Whether a call with this plan was queued since it was made. Such a call may read the plan, the
+  // tables of sequences, and the keys and values before each sequence's first position while the
+  // kernel before it still runs.
+  bool plan_is_old = false;
 };
 
 // Bytes of workspace that any call within these limits needs.

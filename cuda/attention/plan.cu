@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "attention/tile_policy.h"
+#include "base/dependent_kernel.cuh"
+#include "base/dependent_launch.h"
 
 namespace quire::cuda {
 namespace {
@@ -14,15 +16,19 @@ constexpr int kMergeRows = 16;
 // multiprocessors: so many rows for each of them.
 constexpr int kPartialRowsPerSm = 512;
 
-// Splits of an item: the candidates among which a plan chooses.
-constexpr int kRuns = 10;
-__constant__ const int kRunSplits[kRuns] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-// What the start of an item costs, in key blocks.
+// Keys of a cut of a small tile, where splits are not fixed.
+constexpr int kCutKeys = 2 * kKeyBlock;
+
+// Splits or cuts of an item of small tiles: the candidates among which a plan chooses.
+constexpr int kRuns = 14;
+__constant__ const int kRunSplits[kRuns] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
+// What the start of an item and the merge of a cut tile cost, in key blocks of an item.
 constexpr int kItemBlocks = 3;
+constexpr int kMergeBlocks = 2;
 
 // What a sequence adds to the lists.
 struct SequenceWork {
-  int small_items = 0, large_items = 0, merges = 0, partial_rows = 0;
+  int small_items = 0, large_items = 0, small_merges = 0, large_merges = 0, partial_rows = 0;
 };
 
 __device__ int planned_tokens(const PlanArgs& args, int sequence) {
@@ -35,7 +41,9 @@ struct SequenceTiles {
   int rows = 0;  // tokens x group
   int tile_rows = 0, tiles = 0;
   int first_position = 0;
+  int split_keys = kSplitKeys;
   bool small = false;
+  bool part_of_item = false;  // an item has one partial result, else each of its splits has
 
   __device__ SequenceTiles(const PlanArgs& args, int sequence) {
     const int tokens = planned_tokens(args, sequence);
@@ -44,6 +52,8 @@ struct SequenceTiles {
     small = rows <= args.small_limit;
     tile_rows = small ? kSmallRows : kLargeRows;
     tiles = (rows + tile_rows - 1) / tile_rows;
+    part_of_item = small && !args.fixed_splits;
+    if (part_of_item) split_keys = kCutKeys;
   }
 
   __device__ int rows_of(int tile) const { return min(tile_rows, rows - tile * tile_rows); }
@@ -60,7 +70,11 @@ struct SequenceTiles {
   // Splits with keys of a tile.
   __device__ int2 splits(const PlanArgs& args, int tile) const {
     const int2 seen = keys(args, tile);
-    return make_int2(seen.x / kSplitKeys, (seen.y + kSplitKeys - 1) / kSplitKeys);
+    return make_int2(seen.x / split_keys, (seen.y + split_keys - 1) / split_keys);
+  }
+  // Partial results of a tile of `count` splits in items of `run`.
+  __device__ int partials(int count, int run) const {
+    return part_of_item ? (count + run - 1) / run : count;
   }
 
   // With items of `run` splits; 0: of all.
@@ -74,8 +88,9 @@ struct SequenceTiles {
         const int count = range.y - range.x;
         items += (count + run - 1) / run;
         if (count <= run) continue;
-        sum.merges += (rows_of(tile) + kMergeRows - 1) / kMergeRows;
-        sum.partial_rows += count * args.kv_heads * rows_of(tile);
+        (small ? sum.small_merges : sum.large_merges) +=
+            (rows_of(tile) + kMergeRows - 1) / kMergeRows;
+        sum.partial_rows += partials(count, run) * args.kv_heads * rows_of(tile);
       }
     }
     (small ? sum.small_items : sum.large_items) = items;
@@ -87,7 +102,8 @@ struct SequenceTiles {
   __device__ void list(const PlanArgs& args, int sequence, int run, SequenceWork at) const {
     WorkItem* items =
         small ? args.plan.small_items + at.small_items : args.plan.large_items + at.large_items;
-    MergeItem* merges = args.plan.merges + at.merges;
+    int merge = small ? at.small_merges : at.large_merges;
+    MergeItem* merges = small ? args.plan.small_merges : args.plan.large_merges;
     int partial = at.partial_rows;
     WorkItem item;
     item.pass_row = args.sequences.first_row[sequence];
@@ -98,31 +114,28 @@ struct SequenceTiles {
       const int count = range.y - range.x;
       item.first = tile * tile_rows;
       item.rows = rows_of(tile);
-      item.first_split = range.x;
-      item.end_split = range.y;
+      item.first_key = range.x * split_keys;
+      item.end_key = range.y * split_keys;
       item.partial = -1;
+      item.merge = merge;
       if (run == 0 || count <= run) {
         *items++ = item;
         continue;
       }
       const int stride = args.kv_heads * item.rows;
       for (int i = 0; i < count; i += run) {
-        item.first_split = range.x + i;
-        item.end_split = min(range.y, range.x + i + run);
-        item.partial = partial + i * stride;
+        item.first_key = (range.x + i) * split_keys;
+        item.end_key = min(range.y, range.x + i + run) * split_keys;
+        item.partial = partial + (part_of_item ? i / run : i) * stride;
         *items++ = item;
       }
+      const int count_of_partials = partials(count, run);
       for (int row = 0; row < item.rows; row += kMergeRows) {
-        *merges++ = {item.pass_row,
-                     item.first + row,
-                     min(kMergeRows, item.rows - row),
-                     item.rows,
-                     count,
-                     partial + row,
-                     stride,
-                     0};
+        merges[merge++] = {item.pass_row, item.first + row,       min(kMergeRows, item.rows - row),
+                           item.rows,     count_of_partials,      partial + row,
+                           stride,        (count + run - 1) / run};
       }
-      partial += count * stride;
+      partial += count_of_partials * stride;
     }
   }
 };
@@ -169,9 +182,10 @@ __device__ void add_sequence(const PlanArgs& args, int sequence, Totals& sum) {
   }
   const int2 range = tiles.splits(args, tiles.tiles - 1);
   const int blocks = tiles.blocks(args, tiles.tiles - 1);
+  const int split_blocks = tiles.split_keys / kKeyBlock;
   for (int i = 0; i < kRuns; ++i) {
     sum.items[i] += (range.y - range.x + kRunSplits[i] - 1) / kRunSplits[i] * tiles.tiles;
-    sum.longest[i] = max(sum.longest[i], min(blocks, kRunSplits[i] * kSplitBlocks));
+    sum.longest[i] = max(sum.longest[i], min(blocks, kRunSplits[i] * split_blocks));
   }
 }
 
@@ -180,7 +194,8 @@ __device__ int best_small_run(const PlanArgs& args, const Totals& totals) {
   int best = 0, least = 0x7fffffff;
   for (int i = 0; i < kRuns; ++i) {
     const int rounds = (totals.items[i] * args.kv_heads + args.small_slots - 1) / args.small_slots;
-    const int time = rounds * (totals.longest[i] + kItemBlocks);
+    const bool cut = totals.items[i] != totals.items[kRuns - 1];
+    const int time = rounds * (totals.longest[i] + kItemBlocks) + (cut ? kMergeBlocks : 0);
     if (time <= least) {
       least = time;
       best = kRunSplits[i];
@@ -195,6 +210,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
   __shared__ int4 warp_sums[kPlanThreads / 32];
   __shared__ Totals totals;
   if (threadIdx.x < sizeof(Totals) / 4) reinterpret_cast<int*>(&totals)[threadIdx.x] = 0;
+  wait_for_previous_kernel();
   __syncthreads();
   const int count = args.sequences.count;
   if (threadIdx.x / 32 * 32 < count) {
@@ -240,17 +256,24 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
       work = SequenceTiles(args, sequence).work(args, 0);
     }
     const int4 before =
-        sum_before({work.small_items, work.large_items, work.merges, 0}, warp_sums, total);
+        sum_before({work.small_items, work.large_items, work.small_merges, work.large_merges},
+                   warp_sums, total);
     at.small_items = base.small_items + before.x;
     at.large_items = base.large_items + before.y;
-    at.merges = base.merges + before.z;
+    at.small_merges = base.small_merges + before.z;
+    at.large_merges = base.large_merges + before.w;
     base.small_items += total.x;
     base.large_items += total.y;
-    base.merges += total.z;
+    base.small_merges += total.z;
+    base.large_merges += total.w;
     if (real) SequenceTiles(args, sequence).list(args, sequence, run, at);
   }
+  for (int i = threadIdx.x; i < base.small_merges * args.kv_heads; i += kPlanThreads) {
+    args.plan.ended[i] = 0;
+  }
   if (threadIdx.x == 0) {
-    *args.plan.counters = {base.small_items, base.large_items, base.merges, 0, 0, 0, 0};
+    *args.plan.counters = {
+        base.small_items, base.large_items, base.small_merges, base.large_merges, 0, 0, 0, 0};
   }
 }
 
@@ -259,7 +282,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
 Plan plan_layout(const PlanShape& shape, std::byte* memory) {
   Plan plan{};
   const int query_rows = shape.rows * shape.heads;
-  const int splits = (shape.max_keys + kSplitKeys - 1) / kSplitKeys;
+  const int splits = (shape.max_keys + kCutKeys - 1) / kCutKeys;
   const long long most = static_cast<long long>(query_rows) * splits;
   plan.partial_rows = static_cast<int>(
       std::min<long long>(most, static_cast<long long>(shape.multiprocessors) * kPartialRowsPerSm));
@@ -272,20 +295,25 @@ Plan plan_layout(const PlanShape& shape, std::byte* memory) {
   offset += plan.item_capacity * sizeof(WorkItem);
   plan.large_items = reinterpret_cast<WorkItem*>(memory + offset);
   offset += plan.item_capacity * sizeof(WorkItem);
-  plan.merges = reinterpret_cast<MergeItem*>(memory + offset);
+  plan.small_merges = reinterpret_cast<MergeItem*>(memory + offset);
+  offset += plan.merge_capacity * sizeof(MergeItem);
+  plan.large_merges = reinterpret_cast<MergeItem*>(memory + offset);
+  offset += plan.merge_capacity * sizeof(MergeItem);
+  plan.ended = reinterpret_cast<int*>(memory + offset);
   return plan;
 }
 
 std::size_t plan_bytes(const PlanShape& shape) {
   const Plan plan = plan_layout(shape, nullptr);
   const std::size_t bytes =
-      256 + 2 * plan.item_capacity * sizeof(WorkItem) + plan.merge_capacity * sizeof(MergeItem);
+      256 + 2 * plan.item_capacity * sizeof(WorkItem) +
+      plan.merge_capacity * (2 * sizeof(MergeItem) + shape.kv_heads * sizeof(int));
   return (bytes + 255) / 256 * 256;
 }
 
 Status launch_plan(const Launch& launch, const PlanArgs& args) {
-  plan_kernel<<<1, kPlanThreads, 0, launch.stream>>>(args);
-  return status_of(cudaGetLastError(), "the plan of attention");
+  return launch_dependent(launch, reinterpret_cast<const void*>(plan_kernel),
+                          "the plan of attention", {dim3(1), dim3(kPlanThreads)}, args);
 }
 
 }  // namespace quire::cuda

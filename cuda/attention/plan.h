@@ -12,15 +12,16 @@ namespace quire::cuda {
 // The work of a call as lists in device memory, made by one thread block. An item is a tile and a
 // run of its splits, done once for each key-value head. It holds what its thread block needs, so
 // that nothing else is waited for before the pages.
-struct WorkItem {
-  int pass_row;        // row of the pass of the sequence's first token
-  int first_position;  // of that token
-  int first_page;      // of the sequence, in the page tables
-  int first, rows;     // of the sequence's tokens x group
-  int first_split, end_split;
-  // First row of the partial results; those of split i of head h follow at (i - first_split) *
-  // kv_heads * rows + h * rows. -1: the item has all splits and writes the output.
+struct alignas(16) WorkItem {
+  int pass_row;            // row of the pass of the sequence's first token
+  int first_position;      // of that token
+  int first_page;          // of the sequence, in the page tables
+  int first, rows;         // of the sequence's tokens x group
+  int first_key, end_key;  // of its splits
+  // First row of the partial results; those of its i-th split of head h follow at i * kv_heads *
+  // rows + h * rows. -1: the item has all splits and writes the output.
   int partial;
+  int merge;  // of small tiles: index of the tile's merge
 };
 
 // Up to 16 rows of a tile whose splits are partial results, to be merged. Split i of head h, row r
@@ -33,11 +34,11 @@ struct MergeItem {
   int splits;
   int first_partial;
   int stride;
-  int unused;
+  int items;  // that make the splits
 };
 
 struct PlanCounters {
-  int small_items, large_items, merges;
+  int small_items, large_items, small_merges, large_merges;
   // Items taken beyond the first of each thread block, and thread blocks that found none left; the
   // last of these sets both to 0 for the next launch.
   int small_next, small_done, large_next, large_done;
@@ -47,15 +48,18 @@ struct Plan {
   PlanCounters* counters;
   WorkItem* small_items;
   WorkItem* large_items;
-  MergeItem* merges;
-  int item_capacity;  // of either list of items
-  int merge_capacity;
-  int partial_rows;  // capacity
+  // Small tiles are merged by the item that ends last, large ones by a kernel of their own.
+  MergeItem* small_merges;
+  MergeItem* large_merges;
+  int* ended;          // [small merge][kv_heads]: items that have ended; 0 between kernels
+  int item_capacity;   // of either list of items
+  int merge_capacity;  // of either list of merges
+  int partial_rows;    // capacity
 };
 
 // Limits of a plan; what the capacities come from.
 struct PlanShape {
-  int rows, sequences, heads, max_keys, multiprocessors;
+  int rows, sequences, heads, kv_heads, max_keys, multiprocessors;
 };
 Plan plan_layout(const PlanShape& shape, std::byte* memory);
 std::size_t plan_bytes(const PlanShape& shape);
@@ -66,6 +70,9 @@ struct PlanArgs {
   int small_limit;               // rows of a sequence up to which its tiles are small
   int most_tokens;               // of a sequence; those with more are left out
   int small_slots, large_slots;  // thread blocks that run at once
+  // Whether each split of a small tile has a partial result of its own, wherever the tile is cut;
+  // else tiles are cut anywhere, and an item has one.
+  bool fixed_splits;
   Plan plan;
 };
 Status launch_plan(const Launch& launch, const PlanArgs& args);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include "attention/key_blocks.cuh"
+#include "attention/merge_row.cuh"
 #include "attention/tile.cuh"
+#include "base/dependent_kernel.cuh"
 
 namespace quire::cuda {
 
@@ -128,6 +130,25 @@ struct SmallTile {
     }
   }
 
+  // The item that ends last of those of a cut tile merges their results. Called by all threads.
+  __device__ static void merge_if_last(const AttentionArgs& args, const Tile& tile, int* last,
+                                       int warp, int lane) {
+    __threadfence();
+    __syncthreads();
+    const MergeItem merge = args.plan.small_merges[tile.merge];
+    int* ended = args.plan.ended + tile.merge * args.kv_heads + tile.head;
+    if (threadIdx.x == 0) {
+      *last = atomicAdd(ended, 1) + 1 == merge.items;
+      if (*last) *ended = 0;
+    }
+    __syncthreads();
+    if (*last == 0) return;
+    __threadfence();
+    for (int row = warp; row < merge.rows; row += kPolicy.warps) {
+      merge_row<kHeadSize>(args, merge, tile.head, row, lane);
+    }
+  }
+
   // Writes a split's result and starts afresh.
   __device__ static void write_partial(const AttentionArgs& args, const Tile& tile, int split,
                                        Sums& sums, SoftmaxState (&states)[2], int warp, int lane) {
@@ -181,11 +202,14 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
   SharedQueue* shared = reinterpret_cast<SharedQueue*>(memory + kMemory.queue);
   const Tile& tile = shared->tile;
   const KeyBlocks<Format, kHeadSize, Body::kThreads> blocks{args, tile, page_slots};
-  wait_for_previous_kernel();
-  allow_next_kernel();
   PlanCounters* counters = args.plan.counters;
   ItemQueue queue(args, args.plan.small_items, &counters->small_next, &counters->small_done,
                   shared);
+  bool waited = !args.plan_is_old;
+  if (waited) {
+    wait_for_previous_kernel();
+    allow_next_kernel();
+  }
   queue.start(counters->small_items);
   __syncthreads();
   while (tile.rows > 0) {
@@ -196,9 +220,22 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
     }
     if (threadIdx.x < kSmallRows) bounds[threadIdx.x] = tile.bounds(args, threadIdx.x);
     __syncthreads();
+    // Blocks before `new_block` are of earlier passes.
+    int new_block = first_block;
+    if (!waited) {
+      new_block = max(first_block,
+                      min(tile.first_position / kKeyBlock, min(first_block + kAhead, end_block)));
+      for (int block = first_block; block < new_block; ++block) {
+        blocks.template load<false>(block, start + Body::stage_of(block), kMemory.key_pitch,
+                                    kMemory.slot);
+      }
+      wait_for_previous_kernel();
+      allow_next_kernel();
+      waited = true;
+    }
     const int asked = queue.ask();
     for (int block = first_block; block < first_block + kAhead; ++block) {
-      if (block < end_block) {
+      if (block >= new_block && block < end_block) {
         blocks.template load<false>(block, start + Body::stage_of(block), kMemory.key_pitch,
                                     kMemory.slot);
       }
@@ -238,22 +275,29 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
       Body::add_values(sums, scores, stage_start + value_lane, warp);
       if (threadIdx.x < 8) blocks.set_page(block + kAhead + 1, threadIdx.x, later_page);
 
-      if ((block + 1) % kSplitBlocks == 0 || block + 1 == end_block) {
+      if (block + 1 == end_block || (args.fold_splits && (block + 1) % kSplitBlocks == 0)) {
         sum_lanes(states[0]);
         sum_lanes(states[1]);
         if (tile.partial >= 0) {
-          Body::write_partial(args, tile, block / kSplitBlocks, sums, states, warp, lane);
+          const int split =
+              args.fold_splits ? (block * kKeyBlock - tile.item_first_key) / kSplitKeys : 0;
+          Body::write_partial(args, tile, split, sums, states, warp, lane);
         } else {
           Body::fold(carried, carried_states, sums, states);
         }
       }
     }
-    if (tile.partial < 0) Body::write_output(args, tile, carried, carried_states, warp, lane);
+    if (tile.partial < 0) {
+      Body::write_output(args, tile, carried, carried_states, warp, lane);
+    } else {
+      Body::merge_if_last(args, tile, &shared->last, warp, lane);
+    }
     wait_copies<0>();
     __syncthreads();
     queue.advance();
     __syncthreads();
   }
+  if (!waited) wait_for_previous_kernel();
   queue.leave();
 }
 

@@ -16,11 +16,12 @@ struct Tile {
   int first, rows;
   int pass_row;  // row of the pass of the sequence's first token
   int first_position;
-  int first_key, end_key;    // seen by any row
-  int last_first_key;        // of the last row, whose window starts last
-  int first_row_end;         // keys seen by the first row end here
-  int first_page;            // of the sequence's page table
-  int partial, first_split;  // see WorkItem
+  int first_key, end_key;  // seen by any row
+  int last_first_key;      // of the last row, whose window starts last
+  int first_row_end;       // keys seen by the first row end here
+  int first_page;          // of the sequence's page table
+  int item_first_key;      // of the item's splits
+  int partial, merge;      // see WorkItem
 
   __device__ Tile(const AttentionArgs& args, const WorkItem& item, int head)
       : head(head),
@@ -29,16 +30,17 @@ struct Tile {
         pass_row(item.pass_row),
         first_position(item.first_position),
         first_page(item.first_page),
+        item_first_key(item.first_key),
         partial(item.partial),
-        first_split(item.first_split) {
+        merge(item.merge) {
     const int first_token = first / args.group;
     const int last_token = (first + rows - 1) / args.group;
     first_row_end = first_position + first_token + 1;
     end_key = first_position + last_token + 1;
     first_key = args.window > 0 ? max(0, first_row_end - args.window) : 0;
     last_first_key = args.window > 0 ? max(0, end_key - args.window) : 0;
-    end_key = min(end_key, item.end_split * kSplitKeys);
-    first_key = max(first_key, item.first_split * kSplitKeys);
+    end_key = min(end_key, item.end_key);
+    first_key = max(first_key, item.first_key);
   }
 
   __device__ int first_block() const { return first_key / kKeyBlock; }
@@ -64,13 +66,11 @@ struct Tile {
   }
 };
 
-// Place of a row's result of one split among the partial results.
+// Place of a row's result among the partial results: of the item's split `split`, counted from 0.
 __device__ inline std::size_t partial_row(const AttentionArgs& args, const Tile& tile, int split,
                                           int row) {
   return static_cast<std::size_t>(tile.partial) +
-         (static_cast<std::size_t>(split - tile.first_split) * args.kv_heads + tile.head) *
-             tile.rows +
-         row;
+         (static_cast<std::size_t>(split) * args.kv_heads + tile.head) * tile.rows + row;
 }
 
 // Queries to shared memory in the operand's type, zeros in rows past the tile's and in columns past
@@ -125,6 +125,7 @@ struct SharedQueue {
   Tile tile;
   int count;  // items times key-value heads
   int index;  // of the next
+  int last;   // whether the item ended last of its tile's
   alignas(16) WorkItem item;
 };
 
@@ -155,6 +156,7 @@ class ItemQueue {
         items_ + min(asked / args_.kv_heads, args_.plan.item_capacity - 1));
     copy_async<16>(shared_address(&shared_.item), from, true);
     copy_async<16>(shared_address(&shared_.item) + 16, from + 1, true);
+    copy_async<16>(shared_address(&shared_.item) + 32, from + 2, true);
   }
   // All copies have been waited for.
   __device__ void advance() {
@@ -185,7 +187,7 @@ class ItemQueue {
   SharedQueue& shared_;
 };
 static_assert(sizeof(SharedQueue) <= kQueueBytes);
-static_assert(sizeof(WorkItem) == 32);
+static_assert(sizeof(WorkItem) == 48);
 
 // Transforms that depend on the call, then the mask.
 template <class Format>

@@ -8,9 +8,9 @@ namespace quire::cuda {
 
 // Keys of one step of the online softmax, counted from the start of the sequence.
 using attention::kKeyBlock;
-// Each stretch of this many keys has a softmax of its own and the stretches are merged in order,
-// whether one thread block computes them or several. So a row's bits do not depend on how the work
-// of a pass is cut.
+// A split: each stretch of this many keys has a softmax of its own and the stretches are merged in
+// order, whether one thread block computes them or several. So a row's bits do not depend on how
+// the work of a pass is cut. Where bits need not be kept, small tiles are cut finer.
 constexpr int kSplitKeys = 512;
 constexpr int kSplitBlocks = kSplitKeys / kKeyBlock;
 
@@ -64,7 +64,7 @@ struct TileMemory {
 };
 
 constexpr int kScorePitch = kKeyBlock + 8;
-constexpr int kQueueBytes = 112;
+constexpr int kQueueBytes = 144;
 constexpr int kPageBlocks = 8;  // a power of two above the number of stages
 
 constexpr int padded_width(int head_size) {

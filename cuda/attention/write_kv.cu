@@ -1,6 +1,8 @@
 #include <cuda_fp16.h>
 
 #include "attention/page_kernels.h"
+#include "base/dependent_kernel.cuh"
+#include "base/dependent_launch.h"
 
 namespace quire::cuda {
 namespace {
@@ -108,13 +110,10 @@ __device__ __half clamped_half(float x) {
   return __float2half_rn(fminf(fmaxf(x, -65504.0f), 65504.0f));
 }
 
-// Pairs 2 (lane + 32 j) of a head to its place in a page; `head` counts the keys' heads, then the
-// values'.
-__device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kMaxPairs], int row,
-                           int head, int lane) {
-  int token = 0;
-  std::byte* slab = page_of(call, row, token);
-  if (slab == nullptr) return;
+// Pairs 2 (lane + 32 j) of a head to its place, token `token` of a page; `head` counts the keys'
+// heads, then the values'.
+__device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kMaxPairs],
+                           std::byte* slab, int token, int head, int lane) {
   const KvView& kv = call.kv;
   const std::size_t place = static_cast<std::size_t>(head) * kv.page_size + token;
   float scale = 0, inverse = 0;
@@ -156,7 +155,12 @@ __global__ void __launch_bounds__(kWarps * 32)
   const int row = blockIdx.x;
   const int index = blockIdx.y * kWarps + warp;
   const int units = call.heads + (call.has_kv ? 2 * call.kv.kv_heads : 0);
+  allow_next_kernel();
   if (index >= units) return;
+  // The tables of the pass were there before its first kernel.
+  int token = 0;
+  std::byte* slab = index >= call.heads ? page_of(call, row, token) : nullptr;
+  wait_for_previous_kernel();
   const Unit unit = unit_of(call, row, index);
   stage(call, unit, staged[warp], lane);
   float2 pairs[kMaxPairs] = {};
@@ -170,7 +174,7 @@ __global__ void __launch_bounds__(kWarps * 32)
     }
   }
   if (index >= call.heads) {
-    write_page(call, pairs, row, index - call.heads, lane);
+    if (slab != nullptr) write_page(call, pairs, slab, token, index - call.heads, lane);
     return;
   }
   __nv_bfloat16* to =
@@ -189,8 +193,8 @@ __global__ void __launch_bounds__(kWarps * 32)
 Status launch_write_kv(const Launch& launch, const WriteKvCall& call) {
   const int units = call.heads + (call.has_kv ? 2 * call.kv.kv_heads : 0);
   const dim3 grid(call.rows, (units + kWarps - 1) / kWarps);
-  write_kv_kernel<<<grid, kWarps * 32, 0, launch.stream>>>(call);
-  return status_of(cudaGetLastError(), "writing keys and values");
+  return launch_dependent(launch, reinterpret_cast<const void*>(write_kv_kernel),
+                          "writing keys and values", {grid, dim3(kWarps * 32)}, call);
 }
 
 }  // namespace quire::cuda

@@ -29,7 +29,8 @@ Status attend(CudaDevice& device, const PagedAttentionArgs& args) {
   call.workspace = scratch.attention();
   AttentionPlans& plans = scratch.plans();
   call.plan = plans.memory(args.group);
-  if (!plans.holds(args.group, args.heads, args.kv.kv_heads, args.window)) {
+  call.plan_is_old = plans.holds(args.group, args.heads, args.kv.kv_heads, args.window);
+  if (!call.plan_is_old) {
     if (Status s = plan_attention(device.launch(), call); !s.ok()) return s;
     plans.set(args.group, args.heads, args.kv.kv_heads, args.window);
   }

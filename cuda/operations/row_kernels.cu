@@ -1,5 +1,8 @@
 #include "operations/row_kernels.h"
 
+#include "base/dependent_kernel.cuh"
+#include "base/dependent_launch.h"
+
 namespace quire::cuda {
 namespace {
 
@@ -30,6 +33,8 @@ __device__ float norm_factor(const float* x, int width, float epsilon) {
 __global__ void __launch_bounds__(kThreads)
     norm_kernel(const float* in, const std::int32_t* rows, int width, const float* weight,
                 float epsilon, __nv_bfloat16* out) {
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const std::int64_t row = rows != nullptr ? rows[blockIdx.x] : static_cast<int>(blockIdx.x);
   const float* x = in + row * width;
   __nv_bfloat16* to = out + std::int64_t{blockIdx.x} * width;
@@ -49,6 +54,15 @@ template <int kGroups>
 __global__ void __launch_bounds__(kThreads)
     norm_kernel_in_registers(const float* in, const std::int32_t* rows, int width,
                              const float* weight, float epsilon, __nv_bfloat16* out) {
+  allow_next_kernel();
+  float4 weights[kGroups];
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
+    const int i = threadIdx.x + g * kThreads;
+    weights[g] = weight != nullptr && i < width / 4 ? reinterpret_cast<const float4*>(weight)[i]
+                                                    : float4{1, 1, 1, 1};
+  }
+  wait_for_previous_kernel();
   const std::int64_t row = rows != nullptr ? rows[blockIdx.x] : static_cast<int>(blockIdx.x);
   const float4* x = reinterpret_cast<const float4*>(in + row * width);
   auto* to = reinterpret_cast<uint2*>(out + std::int64_t{blockIdx.x} * width);
@@ -69,8 +83,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int g = 0; g < kGroups; ++g) {
     const int i = threadIdx.x + g * kThreads;
     if (i >= width / 4) continue;
-    float4 w = {1, 1, 1, 1};
-    if (weight != nullptr) w = reinterpret_cast<const float4*>(weight)[i];
+    const float4 w = weights[g];
     const __nv_bfloat162 low =
         __floats2bfloat162_rn(values[g].x * factor * w.x, values[g].y * factor * w.y);
     const __nv_bfloat162 high =
@@ -82,6 +95,8 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     add_kernel(const float* in, int width, const float* weight, float epsilon, float scale,
                float* hidden) {
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const float* x = in + std::int64_t{blockIdx.x} * width;
   float* to = hidden + std::int64_t{blockIdx.x} * width;
   const float factor = weight != nullptr ? norm_factor(x, width, epsilon) : 1.0f;
@@ -106,6 +121,8 @@ __global__ void rotation_kernel(const std::int32_t* positions, const std::int32_
 
 __global__ void scale_kernel(float* x, std::int64_t count, std::int64_t stride, float scale,
                              float cap) {
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= count) return;
   float& value = x[std::int64_t{blockIdx.y} * stride + i];
@@ -132,6 +149,8 @@ __device__ float activated(Activation activation, float gate, float up) {
 
 __global__ void activate_kernel(Activation activation, const float* gate_up, int ff,
                                 const std::int32_t* places, __nv_bfloat16* out) {
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= ff) return;
   const float* row = gate_up + std::int64_t{blockIdx.y} * 2 * ff;
@@ -148,26 +167,21 @@ unsigned blocks_of(std::int64_t count) {
 Status norm_rows(const Launch& launch, const float* in, const std::int32_t* rows, int count,
                  int width, const RmsNorm& norm, __nv_bfloat16* out) {
   if (count == 0) return {};
-  const auto grid = static_cast<unsigned>(count);
-  const cudaStream_t stream = launch.stream;
-  if (width % 4 == 0 && width <= 4 * kThreads) {
-    norm_kernel_in_registers<1>
-        <<<grid, kThreads, 0, stream>>>(in, rows, width, norm.weight, norm.epsilon, out);
-  } else if (width % 4 == 0 && width <= 16 * kThreads) {
-    norm_kernel_in_registers<4>
-        <<<grid, kThreads, 0, stream>>>(in, rows, width, norm.weight, norm.epsilon, out);
-  } else {
-    norm_kernel<<<grid, kThreads, 0, stream>>>(in, rows, width, norm.weight, norm.epsilon, out);
-  }
-  return status_of(cudaGetLastError(), "norm_rows");
+  const bool in_registers = width % 4 == 0 && width <= 16 * kThreads;
+  const auto kernel = !in_registers           ? norm_kernel
+                      : width <= 4 * kThreads ? norm_kernel_in_registers<1>
+                                              : norm_kernel_in_registers<4>;
+  return launch_dependent(launch, reinterpret_cast<const void*>(kernel), "norm_rows",
+                          {dim3(static_cast<unsigned>(count)), dim3(kThreads)}, in, rows, width,
+                          norm.weight, norm.epsilon, out);
 }
 
 Status add_rows(const Launch& launch, const float* x, int rows, int width, const RmsNorm& norm,
                 float scale, float* hidden) {
   if (rows == 0) return {};
-  add_kernel<<<static_cast<unsigned>(rows), kThreads, 0, launch.stream>>>(
-      x, width, norm.weight, norm.epsilon, scale, hidden);
-  return status_of(cudaGetLastError(), "add_rows");
+  return launch_dependent(launch, reinterpret_cast<const void*>(add_kernel), "add_rows",
+                          {dim3(static_cast<unsigned>(rows)), dim3(kThreads)}, x, width,
+                          norm.weight, norm.epsilon, scale, hidden);
 }
 
 Status rotation_rows(const Launch& launch, const std::int32_t* positions,
@@ -182,16 +196,16 @@ Status scale_logits(const Launch& launch, float* x, int rows, std::int64_t count
                     std::int64_t stride, float scale, float cap) {
   if (rows == 0 || count == 0) return {};
   const dim3 grid(blocks_of(count), static_cast<unsigned>(rows));
-  scale_kernel<<<grid, kThreads, 0, launch.stream>>>(x, count, stride, scale, cap);
-  return status_of(cudaGetLastError(), "scale_logits");
+  return launch_dependent(launch, reinterpret_cast<const void*>(scale_kernel), "scale_logits",
+                          {grid, dim3(kThreads)}, x, count, stride, scale, cap);
 }
 
 Status activate_rows(const Launch& launch, Activation activation, const float* gate_up, int rows,
                      int ff, const std::int32_t* places, __nv_bfloat16* out) {
   if (rows == 0) return {};
   const dim3 grid(blocks_of(ff), static_cast<unsigned>(rows));
-  activate_kernel<<<grid, kThreads, 0, launch.stream>>>(activation, gate_up, ff, places, out);
-  return status_of(cudaGetLastError(), "activate_rows");
+  return launch_dependent(launch, reinterpret_cast<const void*>(activate_kernel), "activate_rows",
+                          {grid, dim3(kThreads)}, activation, gate_up, ff, places, out);
 }
 
 Status check_kernels() {

@@ -27,7 +27,7 @@ Status launch_dependent(const Launch& launch, const void* kernel, const char* wh
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = launch.stream;
   config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.numAttrs = launch.compute_capability >= 90 ? 1 : 0;
   const void* parameters[] = {&args...};
   return status_of(cudaLaunchKernelExC(&config, kernel, const_cast<void**>(parameters)), what);
 }
