@@ -46,7 +46,11 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int ordinal, const EngineOp
 
 CudaDevice::~CudaDevice() {
   const CurrentDevice current(ordinal_);
-  if (stream_) cudaStreamSynchronize(stream_.get());
+  if (stream_) {
+    graphs_.begin(stream_.get(), {});
+    cudaStreamSynchronize(stream_.get());
+  }
+  graphs_ = {};
   scratch_.reset();
   library_.reset();
   uploader_.reset();

@@ -6,6 +6,7 @@
 
 #include "base/launch.h"
 #include "base/memory.h"
+#include "base/pass_graphs.h"
 #include "base/scratch.h"
 #include "base/uploader.h"
 #include "device/device.h"
@@ -44,6 +45,7 @@ class CudaDevice final : public Device {
   CudaScratch* scratch() { return scratch_ ? &*scratch_ : nullptr; }
   // For products of many rows; null: there is none, or `deterministic` forbids it.
   LibraryProducts* library() { return library_.get(); }
+  PassGraphs& graphs() { return graphs_; }
   // Waits for everything queued so far; its errors are those of any operation since the last wait.
   Status wait();
 
@@ -57,6 +59,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Uploader> uploader_;  // while the model is loaded
   std::unique_ptr<LibraryProducts> library_;
   std::optional<CudaScratch> scratch_;
+  PassGraphs graphs_;
 };
 
 }  // namespace quire::cuda

@@ -1,6 +1,7 @@
 #include "base/pass_tables.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <set>
 
@@ -130,6 +131,11 @@ Status PassTables::add_sequences(const BeginPassArgs& args) {
     table.max_rows = std::max(table.max_rows, sequence.rows);
     table.max_keys = std::max(table.max_keys, sequence.first_position + sequence.rows);
   }
+  if (table.max_rows == 1) {
+    // A bound that seldom changes from one pass to the next.
+    const unsigned bound = std::bit_ceil(static_cast<unsigned>(std::max(table.max_keys, 512)));
+    table.max_keys = std::min(limits_.context, static_cast<int>(bound));
+  }
   for (auto [to, values] : {std::pair{&table.first_row, &first_row},
                             {&table.rows, &rows},
                             {&table.first_position, &first_position},
@@ -140,23 +146,29 @@ Status PassTables::add_sequences(const BeginPassArgs& args) {
   }
   table.row_position = positions_;
 
+  // Page numbers last, since their count changes from pass to pass: what is before them, and the
+  // place where they begin, depends on the numbers of rows and sequences alone.
+  const std::size_t group_count = args.groups.size();
+  auto starts = take(count * group_count);
+  if (!starts) return starts.status();
+  std::size_t pages = 0;
   for (const std::vector<SequenceRows>& group : args.groups) {
-    std::size_t pages = 0;
     for (const SequenceRows& sequence : group) {
       pages += static_cast<std::size_t>(sequence.page_count);
     }
-    auto starts = take(count);
-    if (!starts) return starts.status();
-    auto ids = take(pages);
-    if (!ids) return ids.status();
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      starts->host[i] = static_cast<std::int32_t>(next);
-      std::copy_n(group[i].pages, group[i].page_count, ids->host + next);
-      next += static_cast<std::size_t>(group[i].page_count);
+  }
+  auto ids = take(pages);
+  if (!ids) return ids.status();
+  table.pages = ids->device;
+  std::size_t next = 0;
+  for (std::size_t g = 0; g < group_count; ++g) {
+    table.first_page = starts->device + g * count;
+    for (std::size_t i = 0; i < count; ++i) {
+      const SequenceRows& sequence = args.groups[g][i];
+      starts->host[g * count + i] = static_cast<std::int32_t>(next);
+      std::copy_n(sequence.pages, sequence.page_count, ids->host + next);
+      next += static_cast<std::size_t>(sequence.page_count);
     }
-    table.first_page = starts->device;
-    table.pages = ids->device;
     groups_.push_back(table);
   }
   return {};

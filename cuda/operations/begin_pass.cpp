@@ -1,17 +1,43 @@
+#include <algorithm>
+#include <optional>
+
 #include "operations/operations.h"
 #include "operations/row_kernels.h"
 
 namespace quire::cuda {
+namespace {
+
+// Larger passes take the device longer than the processor needs to queue them.
+constexpr int kMostGraphRows = 64;
+
+// Of a pass in which every sequence has one row and all logits are computed at once.
+std::optional<PassShape> shape_of(const CudaScratch& scratch, const PassTables& tables) {
+  const WorkLimits& limits = scratch.limits();
+  if (limits.experts > 0 || tables.groups() == 0 || tables.rows() > kMostGraphRows ||
+      tables.logit_row_count() < 1 || tables.logit_row_count() > limits.logit_rows) {
+    return {};
+  }
+  int max_keys = 0;
+  for (int g = 0; g < tables.groups(); ++g) {
+    if (tables.group(g).max_rows != 1) return {};
+    max_keys = std::max(max_keys, tables.group(g).max_keys);
+  }
+  return PassShape{tables.rows(), tables.logit_row_count(), max_keys};
+}
+
+}  // namespace
 
 Status begin_pass(CudaDevice& device, const BeginPassArgs& args) {
   PassTables& tables = device.scratch()->tables();
   device.scratch()->plans().forget();
+  device.graphs().begin(device.launch().stream, {});
   if (Status s = tables.upload(device.launch().stream, args); !s.ok()) return s;
   for (const RotationArgs& table : args.rotations) {
     Status status = rotation_rows(device.launch(), tables.positions(), tables.rope_choices(),
                                   tables.rows(), table);
     if (!status.ok()) return status;
   }
+  device.graphs().begin(device.launch().stream, shape_of(*device.scratch(), tables));
   return {};
 }
 

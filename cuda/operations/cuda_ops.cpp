@@ -17,18 +17,29 @@ Status on_device(Device& base, const Args& args) {
   return guarded("operation", [&] { return function(device, args); });
 }
 
+// Those that a graph of the pass may stand for.
+template <class Args, Status (*function)(CudaDevice&, const Args&)>
+Status in_graph(CudaDevice& device, const Args& args) {
+  const Result<bool> queued = device.graphs().enter(device.launch().stream);
+  if (!queued) return queued.status();
+  return *queued ? Status() : function(device, args);
+}
+
+template <class Args, Status (*function)(CudaDevice&, const Args&)>
+constexpr Operation<Args> recorded() {
+  return Operation<Args>(on_device<Args, in_graph<Args, function>>);
+}
+
 constexpr ModelOps kOperations{
     .begin_pass = Operation<BeginPassArgs>(on_device<BeginPassArgs, begin_pass>),
-    .embed = Operation<EmbedArgs>(on_device<EmbedArgs, embed>),
-    .attention_input =
-        Operation<AttentionInputArgs>(on_device<AttentionInputArgs, attention_input>),
-    .paged_attention = Operation<PagedAttentionArgs>(on_device<PagedAttentionArgs, attend>),
-    .attention_output =
-        Operation<AttentionOutputArgs>(on_device<AttentionOutputArgs, attention_output>),
-    .mlp_input = Operation<MlpInputArgs>(on_device<MlpInputArgs, mlp_input>),
-    .mlp_output = Operation<MlpOutputArgs>(on_device<MlpOutputArgs, mlp_output>),
-    .final_norm = Operation<FinalNormArgs>(on_device<FinalNormArgs, final_norm>),
-    .head = Operation<HeadArgs>(on_device<HeadArgs, head>),
+    .embed = recorded<EmbedArgs, embed>(),
+    .attention_input = recorded<AttentionInputArgs, attention_input>(),
+    .paged_attention = recorded<PagedAttentionArgs, attend>(),
+    .attention_output = recorded<AttentionOutputArgs, attention_output>(),
+    .mlp_input = recorded<MlpInputArgs, mlp_input>(),
+    .mlp_output = recorded<MlpOutputArgs, mlp_output>(),
+    .final_norm = recorded<FinalNormArgs, final_norm>(),
+    .head = recorded<HeadArgs, head>(),
     .sample = Operation<SampleArgs>(on_device<SampleArgs, sample>),
     .copy_pages = Operation<CopyPagesArgs>(on_device<CopyPagesArgs, copy_pages>),
     .end_pass = Operation<EndPassArgs>(on_device<EndPassArgs, end_pass>),

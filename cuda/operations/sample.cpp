@@ -8,6 +8,7 @@ Status sample(CudaDevice& device, const SampleArgs& args) {
     return error(StatusCode::internal, "sample: {} draws, {} results", args.draws.size(),
                  args.results.size());
   }
+  if (Status s = device.graphs().leave(device.launch().stream); !s.ok()) return s;
   return device.scratch()->sampler().run(device.launch(), args.draws, args.results);
 }
 
