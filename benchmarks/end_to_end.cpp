@@ -85,6 +85,7 @@ void make_room(Arguments& arguments) {
   options.scheduling.max_running = std::max(options.scheduling.max_running, most.sequences);
   options.scheduling.max_step_tokens =
       std::max(options.scheduling.max_step_tokens, options.scheduling.max_running + 16);
+  most.step_tokens = options.scheduling.max_step_tokens;
   if (options.kv_bytes != 0) return;
   const auto estimate = quire::Engine::estimate(arguments.engine.model, options);
   if (!estimate) return;         // opening it will say why
@@ -109,16 +110,17 @@ void print_row(const Json& run) {
 }
 
 quire::Result<Json> run_mixed(quire::Engine& engine, const Arguments& arguments, int prompt_tokens,
-                              int requests) {
-  auto result = measure_mixed(
-      engine, {prompt_tokens, arguments.shared_prefix, arguments.generated_tokens, requests});
+                              int requests, std::size_t number) {
+  auto result = measure_mixed(engine, {prompt_tokens, arguments.shared_prefix,
+                                       arguments.generated_tokens, requests, number});
   if (result && !arguments.json) print_row(*result);
   return result;
 }
 
 quire::Result<Json> run_separate(quire::Engine& engine, const Arguments& arguments,
                                  int prompt_tokens, int requests, std::size_t number) {
-  const PhaseShape shape{prompt_tokens, arguments.generated_tokens, requests};
+  const PhaseShape shape{prompt_tokens, arguments.generated_tokens, requests,
+                         arguments.engine.options.scheduling.max_step_tokens};
   const auto speeds = measure_phases(engine, shape, 20240607 + number);
   if (!speeds) return speeds.status();
   if (!arguments.json) {
@@ -158,7 +160,7 @@ int run(const CommandLine& line, Arguments& arguments) {
     for (const int requests : arguments.concurrency) {
       auto one = arguments.separate
                      ? run_separate(*engine, arguments, prompt_tokens, requests, runs.size())
-                     : run_mixed(*engine, arguments, prompt_tokens, requests);
+                     : run_mixed(*engine, arguments, prompt_tokens, requests, runs.size());
       if (!one) return line.failed(one.status());
       runs.push_back(*std::move(one));
     }

@@ -78,6 +78,7 @@ class MixedRun {
   quire::Status submit_all() {
     std::mt19937_64 random(20240607 + static_cast<std::uint64_t>(shape_.requests));
     const auto prefix = random_tokens(engine_, random, shape_.shared_prefix);
+    random.seed(20240607 + 1000003 * shape_.run + static_cast<std::uint64_t>(shape_.requests));
     for (int i = 0; i < shape_.requests; ++i) {
       quire::Request request;
       request.tokens = prefix;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include <quire/quire.h>
 
 #include "support/json.h"
@@ -9,6 +11,7 @@ struct MixedShape {
   int shared_prefix = 0;     // first tokens that all prompts have in common
   int generated_tokens = 0;  // of each request
   int requests = 0;          // at once
+  std::uint64_t run = 0;     // each has prompts of its own behind the shared prefix
 };
 
 // Submits all requests at once and runs them to the end. The members of the result are what

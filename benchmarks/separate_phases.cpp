@@ -1,5 +1,6 @@
 #include "separate_phases.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <random>
@@ -129,9 +130,10 @@ class PhaseRun {
 
 int longest_sequence(const PhaseShape& shape) {
   // The prompt's last pass chooses one token. What the cache does not have of the prompts, a page
-  // of each at most, may be computed in pieces of 32 tokens while the first sequences decode.
-  const int largest_page = 128, smallest_piece = 32;
-  const int early = (shape.sequences - 1) * largest_page / smallest_piece;
+  // of each at most, may be computed in pieces of half a pass while the first sequences decode.
+  const int largest_page = 128;
+  const int piece = std::max(32, (shape.step_tokens - shape.sequences) / 2);
+  const int early = ((shape.sequences - 1) * largest_page + piece - 1) / piece;
   return shape.prompt_tokens + 1 + early + shape.decode_tokens;
 }
 

@@ -8,6 +8,7 @@ struct PhaseShape {
   int prompt_tokens = 0;  // of each sequence
   int decode_tokens = 0;  // timed, of each sequence
   int sequences = 0;
+  int step_tokens = 0;  // most of a pass
 };
 
 struct PhaseSpeeds {

@@ -18,10 +18,11 @@ class CostModel {
   }
 
   // Most prompt tokens for a pass while answers run: such that the pass lasts at most twice as long
-  // as without them (at least 32 tokens) and, with a time budget, about four budgets.
+  // as without them or 20 ms (at least 32 tokens) and, with a time budget, about four budgets.
   int chunk(double budget_seconds) const {
     if (prefill_token_ <= 0) return budget_seconds > 0 ? 16 : 32;
-    double tokens = std::max(32.0, decode_pass_ / prefill_token_);
+    const double seconds = std::max(decode_pass_, kUnnoticed - decode_pass_);
+    double tokens = std::max(32.0, seconds / prefill_token_);
     if (budget_seconds > 0) {
       tokens =
           std::min(tokens, std::max(8.0, (4 * budget_seconds - decode_pass_) / prefill_token_));
@@ -30,6 +31,9 @@ class CostModel {
   }
 
  private:
+  // Between two tokens of an answer; 50 tokens a second are more than anybody reads.
+  static constexpr double kUnnoticed = 0.020;
+
   static void average(double& value, double sample) {
     value = value <= 0 ? sample : 0.75 * value + 0.25 * sample;
   }

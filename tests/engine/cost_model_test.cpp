@@ -19,6 +19,15 @@ TEST_CASE("a chunk at most doubles a decode pass", "[cost]") {
   CHECK(costs.chunk(0) == 32);    // never below 32 without a budget
 }
 
+TEST_CASE("where decoding is quick a pass with a chunk lasts 20 ms", "[cost]") {
+  CostModel costs;
+  costs.add_pass(4, 0, 0.004);
+  costs.add_pass(0, 1000, 0.025);  // a prompt token 25 us
+  CHECK(costs.chunk(0) == 640);    // 16 ms of prompt
+  costs.add_pass(4, 640, 0.020);   // as foreseen
+  CHECK(costs.chunk(0) == 640);
+}
+
 TEST_CASE("under a time budget a pass lasts about four of them", "[cost]") {
   CostModel costs;
   costs.add_pass(4, 0, 0.004);
