@@ -31,7 +31,8 @@ __device__ bool find_cut(const DeviceDraw& draw, const LogitRow& row, const Devi
   int count = gather(row, maxima_floor(row, most, floor, shared), keys, shared);
   if (count > kMostCandidates) return false;
   sort_candidates(keys, count);
-  if (by_count && count > draw.top_k) {
+  // Also when just as many were gathered: those below the floor of their gathering count no more.
+  if (by_count && count >= draw.top_k) {
     count = draw.top_k;
     cut = {logit_of(keys[count - 1]), id_of(keys[count - 1])};
   }
