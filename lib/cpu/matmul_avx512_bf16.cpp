@@ -6,7 +6,7 @@ namespace quire::cpu {
 namespace {
 
 struct PairProduct : BfloatActivations, PlainWeights<2> {
-  static constexpr int kTokens = 12;
+  static constexpr int kTokens = 14;  // with two panels 31 registers
   static constexpr int kStreamTokens = 2;
 
   template <int panels, int tokens>

@@ -7,9 +7,11 @@
 namespace quire::cpu {
 namespace {
 
-// Tokens. Halves of a group leave registers for fewer.
+// Tokens. Halves of a group leave registers for fewer, codes that need no unpacking for one more.
 template <class Format>
-constexpr int kTile = PackedSizes<Format>::kParts == 2 ? 5 : 6;
+constexpr int kTile = PackedSizes<Format>::kParts == 2    ? 5
+                      : Format::kCodes == CodeForm::bytes ? 7
+                                                          : 6;
 // Tokens of a tile of one panel. To unpack six bits takes so long that two panels at once gain
 // more.
 template <class Format>

@@ -52,7 +52,7 @@ struct Cut {
 template <class Product, int panels>
 Cut cut_of(const MatmulArgs& args) {
   constexpr int kUnit = 256;  // columns: whole records of every type
-  constexpr std::int64_t kStripBytes = std::int64_t{192} << 10;
+  constexpr std::int64_t kStripBytes = std::int64_t{128} << 10;
   constexpr std::int64_t kBlockBytes = std::int64_t{384} << 10;
   constexpr std::int64_t kUnitBytes =
       panels * Product::panel_bytes(kUnit) + Product::kTokens * Product::token_bytes(kUnit);
