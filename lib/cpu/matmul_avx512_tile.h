@@ -122,6 +122,12 @@ void stream_all(const MatmulArgs& args, std::integer_sequence<int, counts...>) {
   }
 }
 
+// Tokens of the next of `tiles` that the tokens left are shared out over: full tiles, which are the
+// fastest, and then two that share the rest.
+constexpr int next_tile(int left, int tiles, int most) {
+  return tiles > 2 ? most : left / tiles;
+}
+
 // A strip of one tile's panels by the tiles of a span. Returns the token behind them.
 template <class Product, int... counts>
 int multiply_strip(const MatmulArgs& args, std::int64_t panel, std::int64_t offset,
@@ -131,7 +137,7 @@ int multiply_strip(const MatmulArgs& args, std::int64_t panel, std::int64_t offs
   for (const std::byte*& at : tile.panels.at) at += offset;
   int token = span.first_token;
   for (int i = span.first; i < span.last; ++i) {
-    const int count = (args.tokens - token) / (span.count - i);
+    const int count = next_tile(args.tokens - token, span.count - i, Product::kTokens);
     set_ahead(args, panel, i - span.first, span.last - span.first,
               Product::panel_bytes(args.columns), tile);
     kTiles[count - 1](args, tile, token);

@@ -69,7 +69,7 @@ Cut cut_of(const MatmulArgs& args) {
   return cut;
 }
 
-// Tiles [first, last) of all `count` that the tokens are shared out over, evenly; the first of them
+// Tiles [first, last) of all `count` that the tokens are shared out over; the first of them
 // begins at `first_token`.
 struct TileSpan {
   int first;
