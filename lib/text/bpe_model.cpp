@@ -15,12 +15,12 @@ BpeModel::BpeModel(BpeVocabulary vocabulary)
       ignore_merges_(vocabulary.ignore_merges) {
   has_byte_tokens_ = std::all_of(byte_tokens_.begin(), byte_tokens_.end(),
                                  [](std::int32_t id) { return id >= 0; });
-  symbols_.reserve(vocabulary.entries.size());
-  symbol_of_.reserve(vocabulary.entries.size());
-  for (auto& entry : vocabulary.entries) {
-    const auto next = static_cast<std::int32_t>(symbols_.size());
-    if (entry.text.empty() || !symbol_of_.try_emplace(entry.text, next).second) continue;
-    symbols_.push_back({std::move(entry.text), entry.id});
+  std::size_t bytes = 0;
+  for (const auto& entry : vocabulary.entries) bytes += entry.text.size();
+  symbols_ = TextIndex(vocabulary.entries.size(), bytes);
+  token_of_.reserve(vocabulary.entries.size());
+  for (const auto& entry : vocabulary.entries) {
+    if (!entry.text.empty() && symbols_.insert(entry.text).added) token_of_.push_back(entry.id);
   }
   if (alphabet_ == BpeVocabulary::Alphabet::bytes) {
     for (int byte = 0; byte < 256; ++byte) {
@@ -30,16 +30,11 @@ BpeModel::BpeModel(BpeVocabulary vocabulary)
   add_merges(vocabulary.merges);
 }
 
-std::int32_t BpeModel::find(std::string_view text) const {
-  const auto found = symbol_of_.find(text);
-  return found == symbol_of_.end() ? unknown_symbol : found->second;
-}
-
 // A merge may make a text that is no token, as a step to a longer one.
-std::int32_t BpeModel::intern(const std::string& text) {
-  const auto [at, added] = symbol_of_.try_emplace(text, static_cast<std::int32_t>(symbols_.size()));
-  if (added) symbols_.push_back({text, -1});
-  return at->second;
+std::int32_t BpeModel::intern(std::string_view text) {
+  const auto [symbol, added] = symbols_.insert(text);
+  if (added) token_of_.push_back(-1);
+  return symbol;
 }
 
 void BpeModel::add_merges(const std::vector<std::pair<std::string, std::string>>& merges) {
@@ -53,9 +48,9 @@ void BpeModel::add_merges(const std::vector<std::pair<std::string, std::string>>
 void BpeModel::encode(std::string_view word, Scratch& scratch,
                       std::vector<std::int32_t>& ids) const {
   if (ignore_merges_) {
-    const std::int32_t whole = find(word);
-    if (whole >= 0 && symbols_[whole].id >= 0) {
-      ids.push_back(symbols_[whole].id);
+    const std::int32_t whole = symbols_.find(word);
+    if (whole >= 0 && token_of_[whole] >= 0) {
+      ids.push_back(token_of_[whole]);
       return;
     }
   }
@@ -65,9 +60,9 @@ void BpeModel::encode(std::string_view word, Scratch& scratch,
   bool after_unknown = false;
   for (const std::int32_t symbol : scratch.symbols) {
     if (symbol == merged_away) continue;
-    if (symbol >= 0 && symbols_[symbol].id < 0) {
+    if (symbol >= 0 && token_of_[symbol] < 0) {
       scratch.spelled.clear();
-      split(symbols_[symbol].text, scratch.spelled);
+      split(symbols_[symbol], scratch.spelled);
     } else {
       scratch.spelled.assign(1, symbol);
     }
@@ -85,7 +80,7 @@ void BpeModel::split(std::string_view word, std::vector<std::int32_t>& symbols) 
   }
   while (!word.empty()) {
     const std::string_view character = word.substr(0, next_utf8(word).length);
-    const std::int32_t symbol = find(character);
+    const std::int32_t symbol = symbols_.find(character);
     if (symbol >= 0 || !has_byte_tokens_) {
       symbols.push_back(symbol);
     } else {
@@ -146,7 +141,7 @@ void BpeModel::merge(Scratch& scratch) const {
 // False for an unknown, which is left out when `fuse` says that the id before stands for it too.
 bool BpeModel::append(std::int32_t symbol, std::vector<std::int32_t>& ids, bool fuse) const {
   std::int32_t id = -1;
-  if (symbol >= 0) id = symbols_[symbol].id;
+  if (symbol >= 0) id = token_of_[symbol];
   if (symbol <= first_byte_symbol) id = byte_tokens_[first_byte_symbol - symbol];
   if (id >= 0) {
     ids.push_back(id);

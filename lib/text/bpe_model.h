@@ -5,13 +5,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <quire/status.h>
 
 #include "text/pair_table.h"
+#include "text/text_index.h"
 
 namespace quire::text {
 
@@ -49,23 +49,13 @@ class BpeModel {
   void encode(std::string_view word, Scratch& scratch, std::vector<std::int32_t>& ids) const;
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
-  };
-  struct Symbol {
-    std::string text;
-    std::int32_t id;  // its token, or -1
-  };
-
-  // Working symbols: >= 0 an entry of symbols_; unknown_symbol; or first_byte_symbol - b, the byte
+  // Working symbols: >= 0 one of symbols_; unknown_symbol; or first_byte_symbol - b, the byte
   // b of a character that has no symbol; or merged_away.
-  static constexpr std::int32_t unknown_symbol = -1;
+  static constexpr std::int32_t unknown_symbol = TextIndex::absent;
   static constexpr std::int32_t first_byte_symbol = -2;
   static constexpr std::int32_t merged_away = first_byte_symbol - 256;
 
-  std::int32_t find(std::string_view text) const;  // or unknown_symbol
-  std::int32_t intern(const std::string& text);
+  std::int32_t intern(std::string_view text);
   void add_merges(const std::vector<std::pair<std::string, std::string>>& merges);
   void split(std::string_view word, std::vector<std::int32_t>& symbols) const;
   void merge(Scratch& scratch) const;
@@ -77,8 +67,8 @@ class BpeModel {
   std::optional<std::int32_t> unknown_;
   bool fuse_unknown_;
   bool ignore_merges_;
-  std::vector<Symbol> symbols_;  // tokens, single bytes, and what only merges mention
-  std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> symbol_of_;
+  TextIndex symbols_;                   // tokens, single bytes, and what only merges mention
+  std::vector<std::int32_t> token_of_;  // of each symbol, or -1
   std::array<std::int32_t, 256> byte_symbols_{};  // alphabet of bytes: every byte has a symbol
   PairTable merges_;
 };

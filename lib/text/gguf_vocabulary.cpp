@@ -152,7 +152,8 @@ Result<AddedTokenMatcher> added_tokens(const GgufHeader& header, const StoredVoc
     const TokenKind kind = stored.kinds[id];
     const bool special = kind == TokenKind::control || kind == TokenKind::unknown;
     if (!special && kind != TokenKind::user_defined) continue;
-    AddedToken token{static_cast<std::int32_t>(id), vocabulary.tokens[id].text, special};
+    AddedToken token{static_cast<std::int32_t>(id), std::string(vocabulary.tokens[id].text),
+                     special};
     if (token.content.size() > longest_added_token) {
       return error(StatusCode::unsupported, "{}: token {} is special and has {} bytes, at most {}",
                    header.file(), id, token.content.size(), longest_added_token);
@@ -292,9 +293,11 @@ Result<TokenizerParts> tokenizer_from_gguf(const GgufHeader& header) {
   TokenizerParts parts;
   Vocabulary& vocabulary = parts.vocabulary;
   if (Status status = read_special_ids(header, *stored, vocabulary); !status) return status;
-  vocabulary.tokens.reserve(stored->texts.size());
+  std::size_t bytes = 0;
+  for (const std::string_view text : stored->texts) bytes += text.size();
+  vocabulary.tokens.reserve(stored->texts.size(), bytes);
   for (std::size_t id = 0; id < stored->texts.size(); ++id) {
-    vocabulary.tokens.push_back({token_bytes(*stored, id), stored->kinds[id]});
+    vocabulary.tokens.add(token_bytes(*stored, id), stored->kinds[id]);
   }
   auto added = added_tokens(header, *stored, vocabulary);
   if (!added) return added.status();

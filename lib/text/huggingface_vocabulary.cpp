@@ -24,7 +24,7 @@ std::optional<std::string_view> token_text(const Json* json) {
 std::optional<std::int32_t> find_token(const Vocabulary& vocabulary, std::string_view text) {
   std::optional<std::int32_t> found;
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    const auto& token = vocabulary.tokens[id];
+    const auto token = vocabulary.tokens[id];
     if (token.text != text) continue;
     // Of a plain and a control token with the same text the latter is meant.
     if (token.kind == TokenKind::control) return static_cast<std::int32_t>(id);
@@ -61,7 +61,7 @@ std::optional<std::int32_t> special_id(const format::ModelFiles& files,
 
 void mark_control(Vocabulary& vocabulary, std::optional<std::int32_t> id) {
   if (id && vocabulary.tokens[*id].kind == TokenKind::normal) {
-    vocabulary.tokens[*id].kind = TokenKind::control;
+    vocabulary.tokens.set_kind(*id, TokenKind::control);
   }
 }
 

@@ -18,7 +18,9 @@ constexpr std::int64_t most_added_tokens = 100'000;
 
 Vocabulary make_vocabulary(const PieceModel& model) {
   Vocabulary vocabulary;
-  vocabulary.tokens.reserve(model.pieces.size());
+  std::size_t bytes = 0;
+  for (const auto& piece : model.pieces) bytes += piece.text.size();
+  vocabulary.tokens.reserve(model.pieces.size(), bytes);
   for (const auto& piece : model.pieces) {
     std::string text;
     if (piece.kind == TokenKind::byte) {
@@ -28,7 +30,7 @@ Vocabulary make_vocabulary(const PieceModel& model) {
     } else {
       text = spaces_from_metaspace(piece.text);
     }
-    vocabulary.tokens.push_back({std::move(text), piece.kind});
+    vocabulary.tokens.add(text, piece.kind);
   }
   vocabulary.bos = model.bos;
   vocabulary.eos = model.eos;
@@ -69,10 +71,10 @@ Status read_added_tokens(const Json& config, const std::string& file, Vocabulary
       *flag = *value;
     }
     if (static_cast<std::size_t>(id) >= vocabulary.tokens.size()) {
-      vocabulary.tokens.resize(static_cast<std::size_t>(id) + 1, {"", TokenKind::unused});
+      vocabulary.tokens.resize(static_cast<std::size_t>(id) + 1);
     }
-    vocabulary.tokens[id] = {token.content,
-                             token.special ? TokenKind::control : TokenKind::user_defined};
+    vocabulary.tokens.set(id, token.content,
+                          token.special ? TokenKind::control : TokenKind::user_defined);
     out.push_back(std::move(token));
   }
   return {};
@@ -94,7 +96,7 @@ Result<TokenizerParts> tokenizer_from_sentencepiece(const std::string& bytes, co
   // Control pieces match as they are; the library finds user-defined ones itself.
   for (std::size_t id = 0; id < model->pieces.size(); ++id) {
     if (!vocabulary.is_special(static_cast<std::int64_t>(id))) continue;
-    added.push_back({static_cast<std::int32_t>(id), vocabulary.tokens[id].text, true});
+    added.push_back({static_cast<std::int32_t>(id), std::string(vocabulary.tokens[id].text), true});
   }
   parts.added_tokens = AddedTokenMatcher(std::move(added));
 

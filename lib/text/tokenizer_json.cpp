@@ -222,7 +222,7 @@ Decoding read_decoder(const Json* decoder) {
   return out;
 }
 
-Vocabulary::Token decode_token(std::string_view text, const Decoding& decoding) {
+std::pair<std::string, TokenKind> decode_token(std::string_view text, const Decoding& decoding) {
   if (decoding.byte_level) {
     auto bytes = bytes_from_byte_level(text);
     return {bytes ? std::move(*bytes) : std::string(text), TokenKind::normal};
@@ -272,16 +272,18 @@ void read_post_processor(const Json* processor, Vocabulary& vocabulary) {
 
 Vocabulary make_vocabulary(const Json& json, const JsonVocabulary& stored, bool byte_level) {
   Vocabulary vocabulary;
-  vocabulary.tokens.resize(stored.size, {"", TokenKind::unused});
+  vocabulary.tokens.resize(stored.size);
   Decoding decoding = read_decoder(json.find("decoder"));
   decoding.byte_level |= byte_level;
   vocabulary.strips_leading_space = decoding.strips_leading_space;
-  for (const auto& [text, id] : stored.entries)
-    vocabulary.tokens[id] = decode_token(text, decoding);
+  for (const auto& [text, id] : stored.entries) {
+    const auto [bytes, kind] = decode_token(text, decoding);
+    vocabulary.tokens.set(id, bytes, kind);
+  }
   // Added tokens are written as they are, also in a byte-level vocabulary.
   for (const AddedToken& token : stored.added) {
-    vocabulary.tokens[token.id] = {token.content,
-                                   token.special ? TokenKind::control : TokenKind::user_defined};
+    vocabulary.tokens.set(token.id, token.content,
+                          token.special ? TokenKind::control : TokenKind::user_defined);
   }
   read_post_processor(json.find("post_processor"), vocabulary);
   return vocabulary;
@@ -315,7 +317,7 @@ Result<TokenizerParts> tokenizer_from_json(const Json& json, const std::string& 
   TokenizerParts parts;
   parts.vocabulary = make_vocabulary(json, *stored, pre_tokenizer->byte_level);
   if (bpe->unknown && parts.vocabulary.tokens[*bpe->unknown].kind == TokenKind::normal) {
-    parts.vocabulary.tokens[*bpe->unknown].kind = TokenKind::unknown;
+    parts.vocabulary.tokens.set_kind(*bpe->unknown, TokenKind::unknown);
   }
   // Special tokens are taken from the text as it is, so that nothing normalises into one.
   std::vector<AddedToken> raw, normalized;

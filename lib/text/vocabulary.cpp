@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace quire::text {
 namespace {
@@ -26,9 +27,11 @@ constexpr std::array<std::string_view, 16> ending_texts = {
 };
 
 bool has_control(const Vocabulary& vocabulary, std::string_view text) {
-  return std::any_of(vocabulary.tokens.begin(), vocabulary.tokens.end(), [&](const auto& token) {
-    return token.kind == TokenKind::control && token.text == text;
-  });
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const auto token = vocabulary.tokens[id];
+    if (token.kind == TokenKind::control && token.text == text) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -40,7 +43,7 @@ void complete_end_tokens(Vocabulary& vocabulary) {
   const bool end_is_inner =
       has_control(vocabulary, "<|return|>") && has_control(vocabulary, "<|call|>");
   for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    const auto& token = vocabulary.tokens[id];
+    const auto token = vocabulary.tokens[id];
     if (token.kind != TokenKind::control) continue;
     if (end_is_inner && token.text == "<|end|>") continue;
     if (std::find(ending_texts.begin(), ending_texts.end(), token.text) != ending_texts.end()) {

@@ -2,30 +2,15 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
+
+#include "text/token_table.h"
 
 namespace quire::text {
 
-// The numbers are those of tokenizer.ggml.token_type and of sentencepiece's Type.
-enum class TokenKind : std::uint8_t {
-  normal = 1,
-  unknown = 2,
-  control = 3,
-  user_defined = 4,
-  unused = 5,
-  byte = 6,
-};
-
 // The tokens of a model as they leave it, and which of them have a meaning.
 struct Vocabulary {
-  struct Token {
-    std::string text;  // the bytes that join the text; of control and unknown tokens their name
-    TokenKind kind = TokenKind::normal;
-  };
-  std::vector<Token> tokens;
+  TokenTable tokens;
   std::int32_t declared_size = 0;  // number of ids of a model without a tokenizer
 
   std::optional<std::int32_t> bos, eos;
