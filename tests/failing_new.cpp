@@ -1,5 +1,7 @@
 #include "failing_new.h"
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
@@ -10,7 +12,7 @@ namespace {
 
 std::atomic<bool> armed{false}, failed{false}, always{false};
 std::atomic<long> left{0};
-std::atomic<long> live{0};
+std::atomic<long> blocks{0}, bytes{0};
 
 bool must_fail() {
   if (!armed.load(std::memory_order_relaxed)) return false;
@@ -27,7 +29,8 @@ void* allocate(std::size_t size, std::size_t alignment) {
                     ? std::malloc(size)
                     : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (block == nullptr) throw std::bad_alloc();
-  live.fetch_add(1, std::memory_order_relaxed);
+  blocks.fetch_add(1, std::memory_order_relaxed);
+  bytes.fetch_add(static_cast<long>(malloc_usable_size(block)), std::memory_order_relaxed);
   return block;
 }
 
@@ -41,7 +44,8 @@ void* allocate_or_null(std::size_t size, std::size_t alignment) {
 
 void give_back(void* block) {
   if (block == nullptr) return;
-  live.fetch_sub(1, std::memory_order_relaxed);
+  blocks.fetch_sub(1, std::memory_order_relaxed);
+  bytes.fetch_sub(static_cast<long>(malloc_usable_size(block)), std::memory_order_relaxed);
   std::free(block);
 }
 
@@ -65,7 +69,11 @@ long FailingNew::left() const {
 }
 
 long live_allocations() {
-  return live;
+  return blocks;
+}
+
+long live_bytes() {
+  return bytes;
 }
 
 }  // namespace quire::test

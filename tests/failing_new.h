@@ -21,5 +21,7 @@ class FailingNew {
 
 // Blocks that operator new gave out and that are not deleted.
 long live_allocations();
+// Their bytes, as the allocator rounds them.
+long live_bytes();
 
 }  // namespace quire::test

@@ -17,8 +17,9 @@ BpeModel::BpeModel(BpeVocabulary vocabulary)
                                  [](std::int32_t id) { return id >= 0; });
   std::size_t bytes = 0;
   for (const auto& entry : vocabulary.entries) bytes += entry.text.size();
-  symbols_ = TextIndex(vocabulary.entries.size(), bytes);
-  token_of_.reserve(vocabulary.entries.size());
+  const std::size_t count = vocabulary.entries.size() + byte_symbols_.size();
+  symbols_ = TextIndex(count, bytes + byte_symbols_.size());
+  token_of_.reserve(count);
   for (const auto& entry : vocabulary.entries) {
     if (!entry.text.empty() && symbols_.insert(entry.text).added) token_of_.push_back(entry.id);
   }

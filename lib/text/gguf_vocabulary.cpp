@@ -9,7 +9,7 @@
 #include "text/bpe_encoder.h"
 #include "text/model_proto.h"
 #include "text/named_pre_tokenizers.h"
-#include "text/sentencepiece_encoder.h"
+#include "text/piece_encoder.h"
 #include "text/token_spelling.h"
 
 namespace quire::text {
@@ -255,14 +255,14 @@ Result<std::unique_ptr<SegmentEncoder>> piece_encoder(const GgufHeader& header,
   auto collapses = header.boolean_or("tokenizer.ggml.remove_extra_whitespaces", false);
   if (!collapses) return collapses.status();
   PieceModel model;
+  model.adds_prefix_space = adds_prefix_space;
   model.removes_extra_spaces = *collapses;
   model.unknown = *unknown;
+  model.pieces.reserve(stored.texts.size());
   for (std::size_t id = 0; id < stored.texts.size(); ++id) {
     model.pieces.push_back({stored.texts[id], (*scores)[id], stored.kinds[id]});
   }
-  const PrefixSpace prefix = adds_prefix_space ? PrefixSpace::every_segment : PrefixSpace::never;
-  return make_sentencepiece_encoder(write_model_proto(model),
-                                    {prefix, static_cast<int>(stored.texts.size())});
+  return make_piece_encoder(model);
 }
 
 Result<TokenizerParts> ids_only(const GgufHeader& header) {

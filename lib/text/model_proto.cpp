@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <unordered_set>
 
 #include "base/error.h"
 #include "text/token_spelling.h"
@@ -32,32 +30,6 @@ bool is_plain_text(std::string_view text) {
 }
 
 // Protocol buffers' wire format: fields of varints (0), 64 bits (1), bytes (2), 32 bits (5).
-class WireWriter {
- public:
-  void varint_field(int field, std::uint64_t value) {
-    varint(static_cast<std::uint64_t>(field) << 3);
-    varint(value);
-  }
-  void bytes_field(int field, std::string_view bytes) {
-    varint(static_cast<std::uint64_t>(field) << 3 | 2);
-    varint(bytes.size());
-    out_ += bytes;
-  }
-  void float_field(int field, float value) {
-    varint(static_cast<std::uint64_t>(field) << 3 | 5);
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    for (int shift = 0; shift < 32; shift += 8) out_ += static_cast<char>(bits >> shift);
-  }
-  std::string take() { return std::move(out_); }
-
- private:
-  void varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) out_ += static_cast<char>(value | 0x80);
-    out_ += static_cast<char>(value);
-  }
-  std::string out_;
-};
-
 struct WireField {
   std::uint32_t number = 0;
   int type = 0;
@@ -166,15 +138,10 @@ Status read_trainer_spec(std::string_view bytes, const std::string& file, PieceM
     const auto field = reader.next();
     if (!field) return broken(file, "trainer_spec");
     if (field->type != 0) continue;
-    if (field->number == 3) {
-      if (field->value < 1 || field->value > 4) {
-        return error(StatusCode::malformed, "{}: model_type is {}, want 1 to 4", file,
-                     field->value);
-      }
-      model.kind = static_cast<PieceModel::Kind>(field->value);
+    if (field->number == 3 && (field->value < 1 || field->value > 4)) {
+      return error(StatusCode::malformed, "{}: model_type is {}, want 1 to 4", file, field->value);
     }
     if (field->number == 24) model.space_is_suffix = field->value != 0;
-    if (field->number == 35) model.byte_fallback = field->value != 0;
     if (field->number == 41) model.bos = id(field->value);
     if (field->number == 42) model.eos = id(field->value);
   }
@@ -235,67 +202,16 @@ Status read_normalizer_spec(std::string_view bytes, const std::string& file, Pie
 
 }  // namespace
 
-std::string write_model_proto(const PieceModel& model) {
-  std::array<bool, 256> has_byte{};
-  for (const auto& piece : model.pieces) {
-    if (piece.kind == TokenKind::byte) has_byte[*parse_byte_piece(piece.text)] = true;
-  }
-  const bool byte_fallback =
-      std::all_of(has_byte.begin(), has_byte.end(), [](bool b) { return b; });
-
-  WireWriter proto;
-  std::unordered_set<std::string_view> seen;
-  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
-    const auto& piece = model.pieces[id];
-    TokenKind kind = piece.kind;
-    const bool matches = kind == TokenKind::normal || kind == TokenKind::unused;
-    const bool is_unknown = model.unknown && static_cast<std::int64_t>(id) == *model.unknown;
-    const bool usable =
-        (matches && is_plain_text(piece.text)) || (kind == TokenKind::byte && byte_fallback);
-    if (is_unknown) {
-      kind = TokenKind::unknown;
-    } else if (!usable || !seen.insert(piece.text).second) {
-      kind = TokenKind::control;
-    }
-    WireWriter message;
-    const bool keeps_text = kind != TokenKind::unknown && kind != TokenKind::control;
-    message.bytes_field(1, keeps_text ? std::string(piece.text) : fmt::format("<{}>", id));
-    message.float_field(2, std::isfinite(piece.score) ? piece.score : 0);
-    message.varint_field(3, static_cast<std::uint64_t>(kind));
-    proto.bytes_field(1, message.take());
-  }
-  if (!model.unknown) {  // the library wants one; its id is beyond the vocabulary
-    WireWriter message;
-    message.bytes_field(1, "<unknown>");
-    message.varint_field(3, static_cast<std::uint64_t>(TokenKind::unknown));
-    proto.bytes_field(1, message.take());
-  }
-  WireWriter trainer;
-  trainer.varint_field(3, static_cast<std::uint64_t>(model.kind));
-  trainer.varint_field(35, byte_fallback);
-  proto.bytes_field(2, trainer.take());
-  WireWriter normalizer;
-  normalizer.bytes_field(1, "identity");
-  normalizer.varint_field(3, model.adds_prefix_space);
-  normalizer.varint_field(4, model.removes_extra_spaces);
-  normalizer.varint_field(5, model.escapes_spaces);
-  proto.bytes_field(3, normalizer.take());
-  return proto.take();
-}
-
 std::string without_prefix_space(std::string_view proto) {
-  // A message that occurs twice is merged, the later value of a field counts.
-  WireWriter normalizer;
-  normalizer.varint_field(3, 0);
-  WireWriter message;
-  message.bytes_field(3, normalizer.take());
-  return std::string(proto) + message.take();
+  // normalizer_spec (field 3) with add_dummy_prefix (field 3 of it) = 0. A message that occurs
+  // twice is merged, the later value of a field counts.
+  constexpr std::string_view spec("\x1A\x02\x18\x00", 4);
+  return std::string(proto).append(spec);
 }
 
 Result<PieceModel> read_model_proto(std::string_view bytes, const std::string& file) {
   PieceModel model;
   // Defaults of the message type.
-  model.kind = PieceModel::Kind::unigram;
   model.adds_prefix_space = true;
   model.removes_extra_spaces = true;
   model.bos = 1;

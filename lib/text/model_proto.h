@@ -12,31 +12,21 @@
 namespace quire::text {
 
 // A SentencePiece model as its ModelProto stores it (google/sentencepiece
-// src/sentencepiece_model.proto).
+// src/sentencepiece_model.proto), or the keys of a GGUF.
 struct PieceModel {
-  enum class Kind { unigram = 1, bpe = 2, word = 3, characters = 4 };
   struct Piece {
     std::string_view text;  // into the file's bytes
     float score = 0;
     TokenKind kind = TokenKind::normal;
   };
   std::vector<Piece> pieces;
-  Kind kind = Kind::bpe;
   std::optional<std::int32_t> unknown;
   std::optional<std::int32_t> bos, eos;
   std::string_view character_map;  // of the normaliser: a trie and the texts it points to
   bool adds_prefix_space = false;
   bool removes_extra_spaces = false;
-  bool escapes_spaces = true;
   bool space_is_suffix = false;
-  bool byte_fallback = false;
 };
-
-// The model as a serialized ModelProto that the library accepts. Control and user-defined pieces,
-// duplicates and texts that the library refuses keep their ids but match nothing: added tokens are
-// taken out of the text before. Byte pieces are well-formed. Without `unknown` an id one beyond the
-// vocabulary stands for what no piece can spell.
-std::string write_model_proto(const PieceModel& model);
 
 // The same model with add_dummy_prefix off.
 std::string without_prefix_space(std::string_view proto);

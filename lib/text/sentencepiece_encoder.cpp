@@ -24,11 +24,9 @@ class SentencePieceEncoder final : public SegmentEncoder {
 
   Status encode(std::string_view text, SegmentPosition position,
                 std::vector<std::int32_t>& ids) const override {
-    const bool first = position == SegmentPosition::start_of_text;
-    const bool prefix = options_.prefix == PrefixSpace::every_segment ||
-                        (options_.prefix == PrefixSpace::start_of_text && first);
     std::string prefixed;
-    if (prefix) {
+    if (options_.prefix == PrefixSpace::start_of_text &&
+        position == SegmentPosition::start_of_text) {
       prefixed.reserve(text.size() + 1);
       prefixed += ' ';
       prefixed += text;
