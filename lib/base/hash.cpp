@@ -30,15 +30,24 @@ Sha256& Sha256::update(std::span<const std::byte> bytes) {
 Digest Sha256::finish() {
   const std::uint64_t bits = length_ * 8;
   // A bit, zeros up to 8 bytes before the end of a block, and the length.
-  std::byte padding[64 + 8] = {std::byte{0x80}};
-  const std::size_t end = (length_ % 64 < 56 ? 56 : 64 + 56) - length_ % 64;
-  for (std::size_t i = 0; i < 8; ++i) {
-    padding[end + i] = static_cast<std::byte>(bits >> (56 - 8 * i));
+  auto end = buffer_.begin() + static_cast<std::ptrdiff_t>(length_ % 64);
+  *end++ = 0x80;
+  if (end > buffer_.end() - 8) {
+    std::fill(end, buffer_.end(), std::uint8_t{0});
+    compress_buffer();
+    end = buffer_.begin();
   }
-  update({padding, end + 8});
+  std::fill(end, buffer_.end() - 8, std::uint8_t{0});
+  for (std::size_t i = 0; i < 8; ++i) {
+    buffer_[56 + i] = static_cast<std::uint8_t>(bits >> (56 - 8 * i));
+  }
+  compress_buffer();
   Digest digest;
-  for (int i = 0; i < 32; ++i)
-    digest[i] = static_cast<std::uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
+  for (std::size_t i = 0; i < state_.size(); ++i) {
+    for (std::size_t k = 0; k < 4; ++k) {
+      digest[4 * i + k] = static_cast<std::uint8_t>(state_[i] >> (24 - 8 * k));
+    }
+  }
   return digest;
 }
 

@@ -14,7 +14,7 @@ PageId PageTable::replace(int index, PageId page) {
   return std::exchange(pages_[static_cast<std::size_t>(index)], page);
 }
 
-bool PageTable::release_before(int index, PageAllocator& allocator) {
+bool PageTable::release_entries_before(int index, PageAllocator& allocator) {
   bool ok = true;
   for (const int end = std::min(index, size()); first_held_ < end; ++first_held_) {
     ok &= allocator.release(replace(first_held_, kNoPage));

@@ -24,7 +24,9 @@ class PageTable {
   // Puts another page (with its reference) in place; the caller gets the old one's reference.
   PageId replace(int index, PageId page);
 
-  bool release_before(int index, PageAllocator& allocator);
+  bool release_before(int index, PageAllocator& allocator) {
+    return index <= first_held_ || release_entries_before(index, allocator);
+  }
   // Keeps the first `pages` entries; the last page is released first.
   bool truncate(int pages, PageAllocator& allocator);
   // Without giving anything back: the allocator has been reset.
@@ -36,6 +38,8 @@ class PageTable {
   bool share(PageAllocator& allocator, PageTable* copy) const;
 
  private:
+  bool release_entries_before(int index, PageAllocator& allocator);
+
   std::vector<PageId> pages_;
   int first_held_ = 0;
 };

@@ -22,10 +22,18 @@ bool starts_with(std::span<const std::int32_t> all, std::span<const std::int32_t
 PrefixCache::PrefixCache(int page_size, std::vector<int> windows,
                          std::span<PageAllocator> allocators)
     : page_size_(page_size), windows_(std::move(windows)), allocators_(allocators) {
+  std::size_t most = 0;
   for (std::size_t g = 0; g < groups(); ++g) {
     has_full_group_ = has_full_group_ || windows_[g] == 0;
     owner_.emplace_back(at(allocators_[g].page_count()), kNoNode);
+    most = std::max(most, owner_[g].size());
   }
+  // About as many nodes as there can be: growing would move them all, again and again.
+  nodes_.reserve(most);
+  unused_.reserve(most);
+  tokens_.reserve(most * at(page_size_));
+  pages_.reserve(most * groups());
+  by_key_.reserve(most);
 }
 
 std::span<const std::int32_t> PrefixCache::tokens(CacheNode id) const {
