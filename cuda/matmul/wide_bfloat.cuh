@@ -36,8 +36,8 @@ struct BfloatLayout {
 // The one warp that copies: a panel for each of its first lanes.
 template <int kTokenTiles>
 __device__ __forceinline__ void copy_bfloat_stages(const ProductArgs& args, const CUtensorMap& map,
-                                                   const WeightMaps& weights,
-                                                   const TilePlace& tile, std::uint32_t shared) {
+                                                   const WeightMaps& weights, const TilePlace& tile,
+                                                   std::uint32_t shared) {
   using Layout = BfloatLayout<kTokenTiles>;
   const int lane = threadIdx.x % 32, which = lane % 2;
   const int first_unit = tile.row_tile * kTileWarps, unit = first_unit + lane / 2;
@@ -96,7 +96,8 @@ __device__ __forceinline__ void multiply_bfloat_stages(const TilePlace& tile, st
     fence_products();
 #pragma unroll
     for (int t = 0; t < 4; ++t) {
-      multiply_add_async(sums.values[0], swizzled_operand(a + t * 32), swizzled_operand(b + t * 32));
+      multiply_add_async(sums.values[0], swizzled_operand(a + t * 32),
+                         swizzled_operand(b + t * 32));
       multiply_add_async(sums.values[1], swizzled_operand(a + kOperand + t * 32),
                          swizzled_operand(b + t * 32));
     }
