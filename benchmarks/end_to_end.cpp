@@ -74,6 +74,11 @@ std::optional<std::string> check(const Arguments& arguments) {
   return std::nullopt;
 }
 
+int step_tokens(const Arguments& arguments) {
+  return arguments.engine.max_step_tokens.value_or(
+      arguments.engine.options.scheduling.max_step_tokens);
+}
+
 // Room for the largest run, unless the command line says something else.
 void make_room(Arguments& arguments) {
   quire::EngineOptions& options = arguments.engine.options;
@@ -85,7 +90,7 @@ void make_room(Arguments& arguments) {
   options.scheduling.max_running = std::max(options.scheduling.max_running, most.sequences);
   options.scheduling.max_step_tokens =
       std::max(options.scheduling.max_step_tokens, options.scheduling.max_running + 16);
-  most.step_tokens = options.scheduling.max_step_tokens;
+  most.step_tokens = step_tokens(arguments);
   if (options.kv_bytes != 0) return;
   const auto estimate = quire::Engine::estimate(arguments.engine.model, options);
   if (!estimate) return;         // opening it will say why
@@ -120,7 +125,7 @@ quire::Result<Json> run_mixed(quire::Engine& engine, const Arguments& arguments,
 quire::Result<Json> run_separate(quire::Engine& engine, const Arguments& arguments,
                                  int prompt_tokens, int requests, std::size_t number) {
   const PhaseShape shape{prompt_tokens, arguments.generated_tokens, requests,
-                         arguments.engine.options.scheduling.max_step_tokens};
+                         step_tokens(arguments)};
   const auto speeds = measure_phases(engine, shape, 20240607 + number);
   if (!speeds) return speeds.status();
   if (!arguments.json) {
