@@ -398,6 +398,9 @@ int main(int argc, char** argv) {
   launch.deterministic = options.deterministic;
   check(cudaDeviceGetAttribute(&launch.multiprocessors, cudaDevAttrMultiProcessorCount, 0),
         "device");
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "capability");
+  launch.compute_capability = 10 * major;
   check(cudaStreamCreate(&launch.stream), "stream");
   Timer timer(launch.stream);
   const std::unique_ptr<cuda::LibraryProducts> library =

@@ -10,7 +10,7 @@ template <WeightKind kKind>
 __global__ void __launch_bounds__(kExpandThreads)
     expand_records(const __grid_constant__ ExpandArgs args) {
   __shared__ __align__(16) std::byte memory[kExpandThreads / 32 * 2048];
-  wait_for_inputs();
+  wait_for_previous_kernel();
   const int lane = threadIdx.x % 32;
   const std::int64_t index = std::int64_t{blockIdx.x} * (kExpandThreads / 32) + threadIdx.x / 32;
   if (index >= args.records) return;

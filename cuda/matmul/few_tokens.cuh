@@ -193,12 +193,12 @@ __device__ __forceinline__ void add_block(float (&sums)[2][1][4],
   add_tile<kKind, 3>(sums, weights, b[1][2], b[1][3]);
 }
 
-// Writes a warp's sums as [token][stride] floats, 32 rows each.
-template <int kTokenTiles>
-__device__ __forceinline__ void spread_sums(const float (&sums)[2][kTokenTiles][4], int tokens,
-                                            int stride, int lane, float* to) {
+// Writes a warp's sums as [token][stride] floats, 16 rows a panel.
+template <int kPanels, int kTokenTiles>
+__device__ __forceinline__ void spread_sums(const float (&sums)[kPanels][kTokenTiles][4],
+                                            int tokens, int stride, int lane, float* to) {
 #pragma unroll
-  for (int p = 0; p < 2; ++p) {
+  for (int p = 0; p < kPanels; ++p) {
 #pragma unroll
     for (int n = 0; n < kTokenTiles; ++n) {
 #pragma unroll
@@ -244,17 +244,17 @@ __device__ __forceinline__ void add_and_store(const ProductArgs& args, int unit,
   }
 }
 
-// Whether this group is the last of all slices to have written its partial sums of a unit.
-__device__ __forceinline__ bool last_of_unit(const ProductArgs& args, int unit,
+// Whether this group is the last of `groups` to have come here, after writing partial sums.
+__device__ __forceinline__ bool last_to_come(const ProductArgs& args, int counter, int groups,
                                              const UnitGroup& group, std::uint32_t* shared) {
   __threadfence();
   group.sync();
-  if (group.thread == 0) *shared = atomicAdd(args.counters + unit, 1u);
+  if (group.thread == 0) *shared = atomicAdd(args.counters + counter, 1u);
   group.sync();
-  const bool last = *shared + 1 == static_cast<std::uint32_t>(args.slices);
+  const bool last = *shared + 1 == static_cast<std::uint32_t>(groups);
   if (last) {
     __threadfence();
-    if (group.thread == 0) args.counters[unit] = 0;
+    if (group.thread == 0) args.counters[counter] = 0;
   }
   return last;
 }
@@ -288,8 +288,8 @@ __global__ void __launch_bounds__(kFewThreads, 1)
   Ring ring(args, memory + warp * ring_bytes, barriers + warp * args.stages * 8, first_unit,
             unit_step, begin, end, lane);
   ring.fill();
-  let_next_start();
-  wait_for_inputs();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   stage_input(args, slice_begin * kBlockColumns, slice_blocks * kBlockColumns, input, input_stride);
   commit_copies();
   wait_for_copies<0>();
@@ -343,7 +343,7 @@ __global__ void __launch_bounds__(kFewThreads, 1)
         partials[slice * partial_floats + i] = sum;
       }
     }
-    if (last_of_unit(args, unit, unit_group, word)) {
+    if (last_to_come(args, unit, args.slices, unit_group, word)) {
       add_and_store<false>(args, unit, unit_group, partials, count, partial_floats, kUnitRows);
     }
     unit_group.sync();

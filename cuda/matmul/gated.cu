@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 
 __global__ void gate(Epilogue epilogue, const float* values, int width, __nv_bfloat16* out,
                      std::int64_t out_stride) {
-  wait_for_inputs();
+  wait_for_previous_kernel();
   const std::int64_t row = blockIdx.y;
   const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
   if (i >= width) return;

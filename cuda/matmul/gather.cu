@@ -21,8 +21,8 @@ constexpr int kColumns = 2 * kThreads;
 
 // A row of the output and kColumns of it for each block; an id outside the table gives zeros.
 __global__ void gather(Table table, const std::int32_t* tokens, float scale, float* out) {
-  let_next_start();
-  wait_for_inputs();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   const std::int64_t token = tokens[blockIdx.x];
   const bool inside = token >= 0 && token < table.count;
   const Byte* row = table.rows + (inside ? token : 0) * table.stride;

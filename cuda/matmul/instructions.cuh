@@ -2,25 +2,13 @@
 
 #include <cstdint>
 
+#include "base/dependent_kernel.cuh"
+
 // The PTX instructions of the products, one function each.
 namespace quire::cuda {
 
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
-
-// Waits until the kernels before this one in the stream have finished (programmatic dependent
-// launch; nothing to wait for below compute capability 9.0).
-__device__ __forceinline__ void wait_for_inputs() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-// Lets the next kernel of the stream start its part before its wait.
-__device__ __forceinline__ void let_next_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
 }
 
 // d += a b: a 16 x 16 (weights), b 16 x 8 (tokens), bfloat16 with float32 sums.

@@ -12,7 +12,7 @@ namespace {
 
 // From so many rows on the library is faster: for one matrix, for several, after expanding.
 constexpr int kSingleRows = 9;
-constexpr int kSeveralRows = 129;
+constexpr int kSeveralRows = 65;
 constexpr int kExpandedRows = 385;
 
 Status expand(const Launch& launch, const DeviceMatrix& matrix, std::int64_t first_unit,

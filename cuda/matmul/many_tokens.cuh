@@ -90,61 +90,83 @@ struct TilePlace {
   __device__ __forceinline__ int index() const { return row_tile * token_tiles + token_tile; }
 };
 
-// Stores a warp's unit of a tile; called by the kTileWarps warps. With several slices, their
-// partial sums are in args.partials, [tile][partial][unit][token][32]: then the last thread block,
-// or of a cluster each thread block its share of the tokens, adds them.
-template <int kTokenTiles>
-__device__ __forceinline__ void store_tile(const ProductArgs& args, const TilePlace& place,
-                                           const TileSums<kTokenTiles>& sums, std::byte* memory) {
-  constexpr int kTokens = kTokenTiles * 8;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int unit = place.row_tile * kTileWarps + warp;
-  const int tokens = min(kTokens, args.tokens - place.first_token);
-  const UnitGroup all{static_cast<int>(threadIdx.x), kTileWarps * 32, 1};
-  if (args.slices == 1) {
-    all.sync();  // the stages are free
-    float* shared = reinterpret_cast<float*>(memory) + warp * kTokens * kSumStride;
-    spread_sums(sums.values, tokens, kSumStride, lane, shared);
-    __syncwarp();
-    if (unit >= args.units) return;
-    store_unit(args, unit, place.first_token, place.first_token + tokens, lane,
-               [&](int token, int row, float(&to)[kTogether]) {
-                 const float* from = shared + (token - place.first_token) * kSumStride + row;
+// Adds `count` partial sums [token][32] of a unit, `step` floats apart, for tokens [first, end) to
+// [token][kSumStride]. Called by a warp: eight lanes take a token's rows, each of two tokens.
+__device__ __forceinline__ void add_partials(const float* partials, int count, std::size_t step,
+                                             int first, int end, int lane, float* to) {
+  const int row = lane % 8 * 4;
+#pragma unroll 1
+  for (int token = first + lane / 8; token < end; token += 8) {
+    const int tokens[2] = {token, min(token + 4, end - 1)};
+    float4 sums[2] = {};
+#pragma unroll 8
+    for (int k = 0; k < count; ++k) {
 #pragma unroll
-                 for (int i = 0; i < kTogether; ++i) to[i] = from[i * kSumStride];
-               });
-    return;
+      for (int i = 0; i < 2; ++i) {
+        const float4 v = __ldcg(
+            reinterpret_cast<const float4*>(partials + k * step + tokens[i] * kUnitRows + row));
+        sums[i].x += v.x, sums[i].y += v.y, sums[i].z += v.z, sums[i].w += v.w;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      *reinterpret_cast<float4*>(to + tokens[i] * kSumStride + row) = sums[i];
+    }
   }
+  __syncwarp();
+}
+
+// Stores a tile; called by the kTilePanels / kPanels warps that hold its sums, kPanels panels each.
+// With several slices, their partial sums are in args.partials, [tile][partial][unit][token][32]:
+// then the thread blocks of the last cluster to come add them, each its share of the tokens.
+template <int kPanels, int kTokenTiles>
+__device__ __forceinline__ void store_tile(const ProductArgs& args, const TilePlace& place,
+                                           const float (&sums)[kPanels][kTokenTiles][4],
+                                           std::byte* memory) {
+  constexpr int kTokens = kTokenTiles * 8, kUnitWarps = 2 / kPanels;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int tile_unit = warp / kUnitWarps, unit_warp = warp % kUnitWarps;
+  const int unit = place.row_tile * kTileWarps + tile_unit;
+  const int tokens = min(kTokens, args.tokens - place.first_token);
+  const UnitGroup all{static_cast<int>(threadIdx.x), kTileWarps * kUnitWarps * 32, 1};
+  float* shared = reinterpret_cast<float*>(memory) + tile_unit * kTokens * kSumStride;
   const int count = args.partial_chunks ? args.chunks : args.slices;
   constexpr std::size_t kPartial = static_cast<std::size_t>(kTileWarps) * kTokens * kUnitRows;
   float* partials = args.partials + (static_cast<std::size_t>(place.index()) * count) * kPartial +
-                    warp * kTokens * kUnitRows;
-  if (!args.partial_chunks) {
-    spread_sums(sums.values, tokens, kUnitRows, lane, partials + place.slice * kPartial);
-  }
+                    tile_unit * kTokens * kUnitRows;
   int first = 0, end = tokens;
-  if (args.clustered) {
-    sync_cluster();
-    const int share = (tokens + args.slices - 1) / args.slices;
-    first = min(place.slice * share, tokens);
-    end = min(first + share, tokens);
-  } else if (!last_of_unit(args, place.index(), all, reinterpret_cast<std::uint32_t*>(memory))) {
-    return;
+  if (args.slices == 1) {
+    all.sync();  // the stages are free
+    spread_sums(sums, tokens, kSumStride, lane, shared + unit_warp * kPanelRows);
+    all.sync();
+  } else {
+    if (!args.partial_chunks) {
+      spread_sums(sums, tokens, kUnitRows, lane,
+                  partials + place.slice * kPartial + unit_warp * kPanelRows);
+    }
+    const int rank = place.slice % args.cluster;
+    if (args.cluster > 1) {
+      sync_cluster();
+      const int share = (tokens + args.cluster - 1) / args.cluster;
+      first = min(rank * share, tokens);
+      end = min(first + share, tokens);
+    }
+    auto* word = reinterpret_cast<std::uint32_t*>(memory + tile_sum_bytes(kTokenTiles)) - 1;
+    if (args.slices > args.cluster && !last_to_come(args, place.index() * args.cluster + rank,
+                                                    args.slices / args.cluster, all, word)) {
+      return;
+    }
   }
   if (unit >= args.units) return;
+  const int share = ((end - first + kUnitWarps - 1) / kUnitWarps + 7) / 8 * 8;  // of a warp
+  first = min(first + unit_warp * share, end);
+  end = min(first + share, end);
+  if (args.slices > 1) add_partials(partials, count, kPartial, first, end, lane, shared);
   store_unit(args, unit, place.first_token + first, place.first_token + end, lane,
              [&](int token, int row, float(&to)[kTogether]) {
-               const float* from = partials + (token - place.first_token) * kUnitRows + row;
-               const int most = kTokens - 1 - (token - place.first_token);
+               const float* from = shared + (token - place.first_token) * kSumStride + row;
 #pragma unroll
-               for (int i = 0; i < kTogether; ++i) to[i] = 0;
-#pragma unroll 2
-               for (int k = 0; k < count; ++k) {
-#pragma unroll
-                 for (int i = 0; i < kTogether; ++i) {
-                   to[i] += __ldcg(from + k * kPartial + min(i, most) * kUnitRows);
-                 }
-               }
+               for (int i = 0; i < kTogether; ++i) to[i] = from[i * kSumStride];
              });
 }
 
@@ -218,8 +240,8 @@ __global__ void __launch_bounds__(kTileWarps * 32, 1)
                             shared + slot * kStageBytes + kTileWarps * 2 * kPanel);
   };
   for (int i = 0; i < kStages - 1; ++i) copy_weights(begin + i, i);
-  let_next_start();
-  wait_for_inputs();
+  allow_next_kernel();
+  wait_for_previous_kernel();
   for (int i = 0; i < kStages - 1; ++i) {
     copy_tokens(begin + i, i);
     commit_copies();
@@ -264,7 +286,7 @@ __global__ void __launch_bounds__(kTileWarps * 32, 1)
     }
   }
   wait_for_copies<0>();
-  store_tile(args, place, total, memory);
+  store_tile(args, place, total.values, memory);
 }
 
 }  // namespace quire::cuda

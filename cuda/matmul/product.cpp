@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/dependent_launch.h"
 #include "base/error.h"
 #include "matmul/device_matrix.h"
 #include "matmul/gated.h"
@@ -119,30 +120,10 @@ ProductArgs common_args(const Launch& launch, const ProductCall& call, const Dev
   return args;
 }
 
-// What wide kernels copy by.
-struct TensorMaps {
-  CUtensorMap input;
-  CUtensorMap weights[3];  // of each part, bfloat16 only
-};
-
-Status make_maps(const ProductArgs& args, WeightKind kind, int token_tiles, TensorMaps& maps) {
-  Result<CUtensorMap> made = tensor_map(args.input, args.tokens, args.columns, token_tiles * 8);
-  if (!made) return made.status();
-  maps.input = *made;
-  for (int i = 0; kind == WeightKind::bfloat && i < args.part_count; ++i) {
-    const ProductPart& part = args.parts[i];
-    const std::int64_t rows = (part.end + kUnitRows - 1) / kUnitRows * kUnitRows;
-    made = tensor_map(reinterpret_cast<const __nv_bfloat16*>(part.weights), rows,
-                      std::int64_t{args.blocks} * kBlockColumns, kPanelRows);
-    if (!made) return made.status();
-    maps.weights[i] = *made;
-  }
-  return {};
-}
-
 // Starts after the kernel before it has let it; the kernels wait for their inputs themselves.
-Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args, TensorMaps* maps,
-             bool early) {
+// `maps`: of wide_tokens.
+Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args,
+             const WideMaps& maps) {
   Status status =
       status_of(cudaFuncSetAttribute(plan.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      static_cast<int>(plan.shared_bytes)),
@@ -154,26 +135,11 @@ Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args, Te
   args.slice_chunks = plan.slice_chunks;
   args.groups = plan.groups;
   args.stages = plan.stages;
-  args.clustered = plan.clustered;
-  cudaLaunchAttribute attributes[2] = {};
-  unsigned count = 0;
-  if (early) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (plan.clustered) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {static_cast<unsigned>(plan.slices), 1, 1};
-  }
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(plan.thread_blocks));
-  config.blockDim = dim3(static_cast<unsigned>(plan.threads));
-  config.dynamicSmemBytes = plan.shared_bytes;
-  config.stream = launch.stream;
-  config.attrs = attributes;
-  config.numAttrs = count;
-  void* arguments[] = {&args, &maps->input, maps->weights};
-  return status_of(cudaLaunchKernelExC(&config, plan.kernel, arguments), "product");
+  args.cluster = plan.cluster;
+  const LaunchShape shape{dim3(static_cast<unsigned>(plan.thread_blocks)),
+                          dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
+                          static_cast<unsigned>(plan.cluster)};
+  return launch_dependent(launch, plan.kernel, "product", shape, args, maps);
 }
 
 struct DeviceLimits {
@@ -213,12 +179,28 @@ ProductPlan choose(const Launch& launch, const DeviceLimits& device, WeightKind 
   wide = false;
   if (plan.kernel != nullptr || !aligned) return plan;
   if (!launch.deterministic && device.major == 9) {
-    plan = kind == WeightKind::bfloat ? plan_wide_bfloat(args, device.limits)
-                                      : plan_wide_tokens(args, kind, device.limits);
+    plan = plan_wide_tokens(args, kind, device.limits);
     wide = has_wide_code(plan.kernel);
     if (wide) return plan;
   }
   return plan_many_tokens(args, kind, device.limits);
+}
+
+Result<WideMaps> wide_maps(const ProductArgs& args, WeightKind kind, int token_tiles) {
+  WideMaps maps{};
+  Result<CUtensorMap> map = tensor_map(args.input, args.tokens, args.columns, token_tiles * 8);
+  if (!map) return map.status();
+  maps.input = *map;
+  if (kind != WeightKind::bfloat) return maps;
+  for (int i = 0; i < args.part_count; ++i) {
+    const ProductPart& part = args.parts[i];
+    map = tensor_map(reinterpret_cast<const __nv_bfloat16*>(part.weights),
+                     (std::int64_t{part.end} + kUnitRows - 1) / kUnitRows * kUnitRows,
+                     std::int64_t{args.blocks} * kBlockColumns, kPanelRows);
+    if (!map) return map.status();
+    maps.weights[i] = *map;
+  }
+  return maps;
 }
 
 // Runs args for all tokens; input rows that are no whole 16-byte pieces go few at a time.
@@ -237,9 +219,13 @@ Status run(const Launch& launch, WeightKind kind, ProductArgs args) {
                    "product: no kernel for {} x {} in {} bytes of shared memory",
                    args.units * kUnitRows, args.columns, device->limits.shared_bytes);
     }
-    TensorMaps maps{};
-    Status status = wide ? make_maps(args, kind, plan.token_tiles, maps) : Status();
-    if (status) status = start(launch, plan, args, &maps, device->major >= 9);
+    WideMaps maps{};
+    if (wide) {
+      Result<WideMaps> made = wide_maps(args, kind, plan.token_tiles);
+      if (!made) return made.status();
+      maps = *made;
+    }
+    Status status = start(launch, plan, args, maps);
     if (!status) return status;
     done += args.tokens;
     args.input += std::int64_t{args.tokens} * args.columns;

@@ -41,7 +41,7 @@ struct ProductArgs {
 
   int slices = 1, slice_chunks = 0;
   bool partial_chunks = false;  // partials are those of chunks
-  bool clustered = false;       // many tokens: the slices of a tile are a cluster
+  int cluster = 1;              // tiles: so many slices, side by side, share the sum of a tile
   int groups = 1;               // few tokens: groups of slice_chunks warps in a thread block
   int stages = 1;               // few tokens: of the ring of a warp
   float* partials = nullptr;
@@ -58,7 +58,7 @@ struct ProductArgs {
 struct ProductKernels {
   const void* few;      // up to 8 tokens
   const void* tile[2];  // tiles of 32, 64 tokens
-  const void* wide[2];  // tiles of 64, 128 tokens; ProductArgs and CUtensorMap; null if none
+  const void* wide[3];  // tiles of 32, 64, 128 tokens; ProductArgs and WideMaps; null if none
   const void* expand;   // argument: ExpandArgs; null for bfloat
 };
 template <WeightKind kKind>
@@ -92,9 +92,9 @@ constexpr int tile_stages(WeightKind kind) {
 constexpr int tile_stage_bytes(WeightKind kind, int token_tiles) {
   return kTileWarps * unit_block_bytes(kind) + token_tiles * 8 * kBlockColumns * 2;
 }
-// The sums of a tile, before they are stored.
+// The sums of a tile, before they are stored, with room for reads past them and a word.
 constexpr int tile_sum_bytes(int token_tiles) {
-  return kTileWarps * token_tiles * 8 * kSumStride * 4;
+  return (kTileWarps * token_tiles * 8 + 8) * kSumStride * 4 + 16;
 }
 constexpr int larger(int a, int b) {
   return a > b ? a : b;
@@ -104,13 +104,28 @@ constexpr int tile_shared_bytes(WeightKind kind, int token_tiles) {
                 tile_sum_bytes(token_tiles));
 }
 
-// wide_tokens: two warpgroups multiply, a third copies.
-inline constexpr int kWideThreads = kTileWarps * 32 + 128;
+// wide_tokens: warps of one or two panels multiply, so that many warps hide the waits of each other
+// where their sums leave room; more warps copy.
+inline constexpr int kTilePanels = 2 * kTileWarps;
+inline constexpr int kCopyWarps = 4;
+constexpr int wide_panels(int token_tiles) {
+  return token_tiles > 8 ? 2 : 1;
+}
+constexpr int wide_warps(int token_tiles) {
+  return kTilePanels / wide_panels(token_tiles);
+}
+constexpr int wide_threads(int token_tiles) {
+  return (wide_warps(token_tiles) + kCopyWarps) * 32;
+}
+constexpr int wide_blocks(WeightKind kind) {  // of a stage
+  return kind == WeightKind::bfloat ? 1 : 2;
+}
 constexpr int wide_stage_bytes(WeightKind kind, int token_tiles) {
-  return token_tiles * 8 * 128 + kTileWarps * unit_block_bytes(kind);
+  return wide_blocks(kind) *
+         (token_tiles * 8 * kBlockColumns * 2 + kTilePanels * panel_block_bytes(kind));
 }
 constexpr int wide_stages(WeightKind kind, int token_tiles) {
-  const int fit = 200 * 1024 / wide_stage_bytes(kind, token_tiles);
+  const int fit = 216 * 1024 / (wide_stage_bytes(kind, token_tiles) + 16);
   return fit < 6 ? fit : 6;
 }
 constexpr int wide_shared_bytes(WeightKind kind, int token_tiles) {

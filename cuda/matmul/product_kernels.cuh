@@ -18,9 +18,12 @@ ProductKernels product_kernels() {
   kernels.few = kernel_address(few_tokens<kKind>);
   kernels.tile[0] = kernel_address(many_tokens<kKind, 4>);
   kernels.tile[1] = kernel_address(many_tokens<kKind, 8>);
+  if constexpr (kKind != WeightKind::float32) {
+    kernels.wide[0] = kernel_address(wide_tokens<kKind, 4>);
+    kernels.wide[1] = kernel_address(wide_tokens<kKind, 8>);
+  }
   if constexpr (shape_of(kKind).code_bits > 0) {
-    kernels.wide[0] = kernel_address(wide_tokens<kKind, 8>);
-    kernels.wide[1] = kernel_address(wide_tokens<kKind, 16>);
+    kernels.wide[2] = kernel_address(wide_tokens<kKind, 16>);
   }
   if constexpr (kKind != WeightKind::bfloat) {
     kernels.expand = kernel_address(expand_records<kKind>);

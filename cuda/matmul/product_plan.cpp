@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "matmul/kernel_table.h"
-#include "matmul/wide_bfloat.h"
 
 namespace quire::cuda {
 namespace {
@@ -16,12 +15,16 @@ int ceil_divide(int a, int b) {
 }
 
 // Costs are in bytes of weights that one multiprocessor reads in that time.
-constexpr double kSliceBytes = 70e3;    // waiting for other thread blocks' partial sums
-constexpr double kClusterBytes = 30e3;  // the same in a cluster
-constexpr double kWayBytes = 110e3;     // under way for the full bandwidth
-constexpr double kTileBytes = 2.5e3;    // mma.sync of 256 rows, 8 tokens and 64 columns
-constexpr double kWideBytes = 1.5e3;    // wgmma of the same
-constexpr double kWaveBytes = 100e3;    // starting and ending a tile
+constexpr double kArrivalBytes = 5e3;    // another slice's arrival
+constexpr double kSliceBytes = 50e3;     // waiting for other thread blocks' partial sums
+constexpr double kLastBytes = 100e3;     // the same in tiles
+constexpr double kClusterBytes = 50e3;   // the same in a cluster
+constexpr double kAddedBytes = 0.4;      // adding a byte of partial sums
+constexpr double kWayBytes = 110e3;      // under way for the full bandwidth
+constexpr double kTileBytes = 2.5e3;     // mma.sync of 256 rows, 8 tokens and 64 columns
+constexpr double kWideBytes = 0.95e3;    // wgmma of the same
+constexpr double kExpandedBytes = 12e3;  // expanding 256 rows and 64 columns to bfloat16
+constexpr double kWaveBytes = 100e3;     // starting and ending a tile
 constexpr int kMostStages = 16;
 
 bool is_plain(WeightKind kind) {
@@ -109,7 +112,8 @@ ProductPlan with_groups(const ProductArgs& args, WeightKind kind, const ProductL
       (plan.slice_chunks > 1 ? group_units * sum_bytes(kind) : 0) + 0.02 * most +
       0.5 * static_cast<double>(input_bytes);
   if (plan.slices > 1) {
-    plan.cost += kSliceBytes + 2.0 * static_cast<double>(partial_bytes) / plan.slices / peers;
+    plan.cost += kSliceBytes + plan.slices * kArrivalBytes +
+                 2.0 * static_cast<double>(partial_bytes) / plan.slices / peers;
   }
   return plan;
 }
@@ -145,6 +149,13 @@ ProductPlan plan_few_tokens(const ProductArgs& args, WeightKind kind, const Prod
 
 namespace {
 
+// So many thread blocks of clusters run at a time: not all of a device's processor clusters have a
+// multiple of four multiprocessors (30 clusters of four, 15 of eight on an H200 of 132).
+int cluster_places(int multiprocessors, int cluster) {
+  const int fit = cluster <= 2 ? multiprocessors : multiprocessors * 10 / 11;
+  return std::max(cluster, fit / cluster * cluster);
+}
+
 // Plans thread blocks of kTileWarps units and token_tiles * 8 tokens;
 // `block_bytes`: the time for a block of 64 columns.
 ProductPlan plan_tiles(const ProductArgs& args, const ProductLimits& limits, const void* kernel,
@@ -157,22 +168,26 @@ ProductPlan plan_tiles(const ProductArgs& args, const ProductLimits& limits, con
                                       kTileWarps * kUnitRows *
                                       static_cast<std::size_t>(token_tiles) * 8 * 4;
     if (plan.slices > 1 &&
-        (static_cast<std::size_t>(tiles) > limits.counters ||
+        (static_cast<std::size_t>(tiles * plan.slices) > limits.counters ||
          tile_partials * static_cast<std::size_t>(tiles) > limits.partial_bytes)) {
       continue;
-    }
-    plan.clustered = limits.clusters && plan.slices > 1;
-    const int places = plan.clustered ? limits.multiprocessors / 16 * 16 : limits.multiprocessors;
-    const int waves = ceil_divide(tiles * plan.slices, std::max(1, places));
-    plan.cost = waves * (kWaveBytes + block_bytes * plan.slice_chunks * plan.chunk_blocks);
-    if (plan.slices > 1) {
-      plan.cost += plan.clustered ? kClusterBytes + static_cast<double>(tile_partials) / plan.slices
-                                  : kSliceBytes + 1.5 * static_cast<double>(tile_partials);
     }
     plan.kernel = kernel;
     plan.token_tiles = token_tiles;
     plan.thread_blocks = tiles * plan.slices;
-    keep_better(best, plan);
+    for (const int cluster : {1, 2, 4}) {
+      if (plan.slices % cluster != 0 || (cluster > 1 && !limits.clusters)) continue;
+      plan.cluster = cluster;
+      const int waves =
+          ceil_divide(plan.thread_blocks, cluster_places(limits.multiprocessors, cluster));
+      plan.cost = waves * (kWaveBytes + block_bytes * plan.slice_chunks * plan.chunk_blocks);
+      if (cluster > 1) plan.cost += kClusterBytes;
+      if (plan.slices > cluster) plan.cost += kLastBytes;
+      if (plan.slices > 1) {
+        plan.cost += kAddedBytes * static_cast<double>(tile_partials) / cluster;
+      }
+      keep_better(best, plan);
+    }
   }
   return best;
 }
@@ -191,29 +206,22 @@ ProductPlan plan_many_tokens(const ProductArgs& args, WeightKind kind,
   return plan.shared_bytes <= limits.shared_bytes ? plan : ProductPlan();
 }
 
-ProductPlan plan_wide_bfloat(const ProductArgs& args, const ProductLimits& limits) {
-  constexpr WeightKind kKind = WeightKind::bfloat;
-  int token_tiles = 2;
-  while (token_tiles < 16 && token_tiles * 8 < args.tokens) token_tiles *= 2;
-  const double block_bytes =
-      std::max<double>(kTileWarps * unit_block_bytes(kKind), token_tiles * kWideBytes);
-  ProductPlan plan =
-      plan_tiles(args, limits, wide_bfloat_kernel(token_tiles), token_tiles, block_bytes);
-  plan.threads = kWideThreads;
-  plan.shared_bytes = static_cast<std::size_t>(wide_shared_bytes(kKind, token_tiles));
-  return plan.shared_bytes <= limits.shared_bytes ? plan : ProductPlan();
-}
-
 ProductPlan plan_wide_tokens(const ProductArgs& args, WeightKind kind,
                              const ProductLimits& limits) {
-  const int token_tiles = args.tokens <= 64 ? 8 : 16;
-  const double block_bytes =
-      std::max<double>(kTileWarps * unit_block_bytes(kind), token_tiles * kWideBytes);
-  ProductPlan plan =
-      plan_tiles(args, limits, kernels_of(kind).wide[token_tiles / 16], token_tiles, block_bytes);
-  plan.threads = kWideThreads;
-  plan.shared_bytes = static_cast<std::size_t>(wide_shared_bytes(kind, token_tiles));
-  return plan.shared_bytes <= limits.shared_bytes ? plan : ProductPlan();
+  ProductPlan best;
+  for (const int token_tiles : {4, 8, 16}) {
+    const void* kernel = kernels_of(kind).wide[token_tiles / 8];
+    const auto shared_bytes = static_cast<std::size_t>(wide_shared_bytes(kind, token_tiles));
+    if (kernel == nullptr || shared_bytes > limits.shared_bytes) continue;
+    const double block_bytes =
+        std::max<double>(kTileWarps * unit_block_bytes(kind),
+                         (is_plain(kind) ? 0 : kExpandedBytes) + token_tiles * kWideBytes);
+    ProductPlan plan = plan_tiles(args, limits, kernel, token_tiles, block_bytes);
+    plan.threads = wide_threads(token_tiles);
+    plan.shared_bytes = shared_bytes;
+    keep_better(best, plan);
+  }
+  return best;
 }
 
 }  // namespace quire::cuda

@@ -21,7 +21,7 @@ struct ProductPlan {
   int token_tiles = 0;
   int chunk_blocks = 0, chunks = 0;
   int slices = 1, slice_chunks = 0, groups = 1, stages = 1;
-  bool clustered = false;
+  int cluster = 1;  // thread blocks
   int thread_blocks = 0, threads = 0;
   std::size_t shared_bytes = 0;
   double cost = 0;
@@ -38,7 +38,6 @@ struct ChunkPlan {
 // The plan has no kernel if there is none that can do it.
 ProductPlan plan_few_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits);
 ProductPlan plan_many_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits);
-ProductPlan plan_wide_bfloat(const ProductArgs& args, const ProductLimits& limits);
 ProductPlan plan_wide_tokens(const ProductArgs& args, WeightKind kind, const ProductLimits& limits);
 
 }  // namespace quire::cuda

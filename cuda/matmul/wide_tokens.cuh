@@ -1,19 +1,23 @@
 #pragma once
 
-#include <cuda.h>
-
 #include "matmul/many_tokens.cuh"
+#include "matmul/tensor_map.h"
 #include "matmul/warpgroup.cuh"
 
-// Products of records with more tokens on compute capability 9.0a: as many_tokens, but a
-// warpgroup's four units are two 64-row operands, expanded in registers, and one more warp does all
-// copies. Not in the order of sums of the other kernels.
+// Products with more tokens on compute capability 9.0a: as many_tokens, but the panels of four
+// warps are a 64-row operand (records expanded in registers; bfloat in shared memory), and four
+// more warps do all copies. Not in the order of sums of the other kernels.
 namespace quire::cuda {
 
 template <WeightKind kKind, int kTokenTiles>
 struct WideLayout {
-  static constexpr int kInputBytes = kTokenTiles * 8 * 128;
-  static constexpr int kWeightBytes = kTileWarps * 2 * panel_block_bytes(kKind);
+  static constexpr int kPanels = wide_panels(kTokenTiles);  // of a warp
+  static constexpr int kWarps = wide_warps(kTokenTiles);    // that multiply
+  static constexpr int kBlocks = wide_blocks(kKind);        // of a stage
+  static constexpr int kInputBlockBytes = kTokenTiles * 8 * 128;
+  static constexpr int kInputBytes = kBlocks * kInputBlockBytes;
+  static constexpr int kPanelBytes = kBlocks * panel_block_bytes(kKind);
+  static constexpr int kWeightBytes = kTilePanels * kPanelBytes;
   static constexpr int kStages = wide_stages(kKind, kTokenTiles);
   // Shared memory: inputs, weights, then barriers "full", barriers "empty".
   static constexpr int kWeights = kStages * kInputBytes;
@@ -22,136 +26,252 @@ struct WideLayout {
 };
 
 #if __CUDA_ARCH__ >= 900
-// The one warp that copies.
+// The warps that copy give registers to those that multiply.
+template <int kTokenTiles>
+__device__ __forceinline__ void keep_registers() {
+  if constexpr (wide_panels(kTokenTiles) == 2) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+  } else {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 64;");
+  }
+}
+template <int kTokenTiles>
+__device__ __forceinline__ void take_registers() {
+  if constexpr (wide_panels(kTokenTiles) == 2) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 104;");
+  }
+}
+
+// One of the warps that copy: its first lane copies its share of the panels, and the first warp's
+// the input.
 template <WeightKind kKind, int kTokenTiles>
-__device__ __forceinline__ void copy_stages(const ProductArgs& args, const CUtensorMap& map,
-                                            const TilePlace& tile, std::uint32_t shared) {
-  const int first_unit = tile.row_tile * kTileWarps, begin = tile.begin, end = tile.end;
+class StageCopies {
+ public:
   using Layout = WideLayout<kKind, kTokenTiles>;
-  const int lane = threadIdx.x % 32;
-  const int unit = first_unit + lane / 2;
-  const bool copies = lane < kTileWarps * 2 && unit < args.units;
-  const std::byte* panel = nullptr;
-  if (copies) panel = UnitPlace(args, unit).panel(args, lane % 2);
-  const int units = min(kTileWarps, args.units - first_unit);
-  const std::uint32_t bytes = Layout::kInputBytes + units * 2 * panel_block_bytes(kKind);
-  const auto copy_weights = [&](int block, int slot) {
-    if (lane == 0) expect_bytes(shared + Layout::kFull + 8 * slot, bytes);
-    __syncwarp();
-    if (copies) {
-      copy_bulk(
-          shared + Layout::kWeights + slot * Layout::kWeightBytes + lane * panel_block_bytes(kKind),
-          panel + static_cast<std::size_t>(block) * panel_block_bytes(kKind),
-          panel_block_bytes(kKind), shared + Layout::kFull + 8 * slot);
+  static constexpr int kPanels = kTilePanels / kCopyWarps;
+  static constexpr bool kBoxes = kKind == WeightKind::bfloat;
+
+  __device__ __forceinline__ StageCopies(const ProductArgs& args, const WideMaps& maps,
+                                         const TilePlace& tile, std::uint32_t shared, int warp)
+      : maps_(maps), tile_(tile), shared_(shared), warp_(warp) {
+#pragma unroll
+    for (int i = 0; i < kPanels; ++i) {
+      const int panel = warp * kPanels + i, unit = tile.row_tile * kTileWarps + panel / 2;
+      from_[i] = nullptr;
+      if (unit >= args.units) continue;
+      ++count_;
+      const UnitPlace place(args, unit);
+      if constexpr (kBoxes) {
+        map_[i] = args.gated ? panel % 2 : place.part;
+        row_[i] = place.row + (args.gated ? 0 : panel % 2 * kPanelRows);
+      } else {
+        from_[i] = place.panel(args, panel % 2) +
+                   static_cast<std::size_t>(tile.begin) * panel_block_bytes(kKind);
+      }
     }
-  };
-  const auto copy_tokens = [&](int block, int slot) {
-    if (lane == 0) {
-      copy_box(shared + slot * Layout::kInputBytes, &map, block * kBlockColumns, tile.first_token,
-               shared + Layout::kFull + 8 * slot);
+  }
+  // Weights of the next stage, from `block` on; also announces the bytes of the input.
+  __device__ __forceinline__ void weights(int block, int slot) {
+    const std::uint32_t full = shared_ + Layout::kFull + 8 * slot;
+    const int blocks = min(Layout::kBlocks, tile_.end - block);
+    const int bytes = blocks * panel_block_bytes(kKind);
+    expect_bytes(full, count_ * bytes + (warp_ == 0 ? blocks * Layout::kInputBlockBytes : 0));
+    const std::uint32_t to = shared_ + Layout::kWeights + slot * Layout::kWeightBytes +
+                             warp_ * kPanels * Layout::kPanelBytes;
+#pragma unroll
+    for (int i = 0; i < kPanels; ++i) {
+      if (i >= count_) break;
+      if constexpr (kBoxes) {
+        copy_box(to + i * Layout::kPanelBytes, &maps_.weights[map_[i]], block * kBlockColumns,
+                 row_[i], full);
+      } else {
+        copy_bulk(to + i * Layout::kPanelBytes, from_[i], bytes, full);
+        from_[i] += Layout::kPanelBytes;
+      }
     }
-  };
-  const int filled = min(Layout::kStages, end - begin);
-  for (int i = 0; i < filled; ++i) copy_weights(begin + i, i);
-  let_next_start();
-  wait_for_inputs();
-  for (int i = 0; i < filled; ++i) copy_tokens(begin + i, i);
+  }
+  __device__ __forceinline__ void input(int block, int slot) const {
+    if (warp_ != 0) return;
+#pragma unroll
+    for (int i = 0; i < Layout::kBlocks; ++i) {
+      if (block + i >= tile_.end) break;
+      copy_box(shared_ + slot * Layout::kInputBytes + i * Layout::kInputBlockBytes, &maps_.input,
+               (block + i) * kBlockColumns, tile_.first_token, shared_ + Layout::kFull + 8 * slot);
+    }
+  }
+
+ private:
+  const WideMaps& maps_;
+  const TilePlace& tile_;
+  std::uint32_t shared_;
+  int warp_, count_ = 0;  // count_: panels inside the matrix
+  const std::byte* from_[kPanels];
+  int map_[kPanels], row_[kPanels];
+};
+
+template <WeightKind kKind, int kTokenTiles>
+__device__ __forceinline__ void copy_stages(const ProductArgs& args, const WideMaps& maps,
+                                            const TilePlace& tile, std::uint32_t shared, int warp) {
+  using Layout = WideLayout<kKind, kTokenTiles>;
+  const bool copies = threadIdx.x % 32 == 0;
+  StageCopies<kKind, kTokenTiles> stage(args, maps, tile, shared, warp);
+  const int stages = (tile.end - tile.begin + Layout::kBlocks - 1) / Layout::kBlocks;
+  const int filled = min(Layout::kStages, stages);
+  if (copies) {
+#pragma unroll 1
+    for (int i = 0; i < filled; ++i) stage.weights(tile.begin + i * Layout::kBlocks, i);
+  }
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  if (!copies) return;
+#pragma unroll 1
+  for (int i = 0; i < filled; ++i) stage.input(tile.begin + i * Layout::kBlocks, i);
   int slot = 0;
   std::uint32_t parity = 0;
-  for (int block = begin + Layout::kStages; block < end; ++block) {
-    wait_barrier(shared + Layout::kEmpty + 8 * slot, parity);
-    copy_weights(block, slot);
-    copy_tokens(block, slot);
-    if (++slot == Layout::kStages) {
-      slot = 0;
-      parity ^= 1;
-    }
-  }
-}
-
-// Half a block: 32 columns, tiles `first` and first + 1.
-template <WeightKind kKind, int kTokenTiles, int first>
-__device__ __forceinline__ void add_half(float (&sums)[2][kTokenTiles][4],
-                                         const LaneWeights<kKind> (&weights)[2],
-                                         std::uint32_t (&a)[2][2][1][4], std::uint32_t input) {
-#pragma unroll
-  for (int p = 0; p < 2; ++p) {
-    weights[p].template fragment<first>(a[0][p]);
-    weights[p].template fragment<first + 1>(a[1][p]);
-  }
-  fence_products();
-#pragma unroll
-  for (int t = 0; t < 2; ++t) {
-    const std::uint64_t b = swizzled_operand(input + (first + t) * 32);
-    multiply_add_async(sums[0], a[t][0][0], b);
-    multiply_add_async(sums[1], a[t][1][0], b);
-  }
-  commit_products();
-}
-
-// One of the eight warps that multiply.
-template <WeightKind kKind, int kTokenTiles>
-__device__ __forceinline__ void multiply_stages(const ProductArgs& args, const TilePlace& tile,
-                                                std::byte* memory, TileSums<kTokenTiles>& sums) {
-  using Layout = WideLayout<kKind, kTokenTiles>;
-  const std::uint32_t shared = shared_address(memory);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const CodeTable table = {{args.table[0], args.table[1], args.table[2], args.table[3]}};
-  std::uint32_t a[2][2][2][1][4];
-  int slot = 0, last_slot = -1;
-  std::uint32_t parity = 0;
 #pragma unroll 1
-  for (int block = tile.begin; block < tile.end; ++block) {
-    wait_barrier(shared + Layout::kFull + 8 * slot, parity);
-    const std::byte* from = memory + Layout::kWeights + slot * Layout::kWeightBytes +
-                            warp * 2 * panel_block_bytes(kKind);
-    LaneWeights<kKind> weights[2];
-    weights[0].load(from, lane, table);
-    weights[1].load(from + panel_block_bytes(kKind), lane, table);
-    const std::uint32_t input = shared + slot * Layout::kInputBytes;
-    wait_for_products<1>();
-    add_half<kKind, kTokenTiles, 0>(sums.values, weights, a[0], input);
-    wait_for_products<1>();
-    if (last_slot >= 0 && lane == 0) arrive(shared + Layout::kEmpty + 8 * last_slot);
-    add_half<kKind, kTokenTiles, 2>(sums.values, weights, a[1], input);
-    last_slot = slot;
+  for (int i = filled; i < stages; ++i) {
+    wait_barrier(shared + Layout::kEmpty + 8 * slot, parity);
+    stage.weights(tile.begin + i * Layout::kBlocks, slot);
+    stage.input(tile.begin + i * Layout::kBlocks, slot);
     if (++slot == Layout::kStages) {
       slot = 0;
       parity ^= 1;
     }
   }
-  wait_for_products<0>();
 }
+
+// The part of one of the warps that multiply: its panels times the tokens, block by block.
+template <WeightKind kKind, int kTokenTiles>
+class WideProducts {
+ public:
+  using Layout = WideLayout<kKind, kTokenTiles>;
+  static constexpr int kPanels = Layout::kPanels;
+
+  __device__ __forceinline__ WideProducts(const ProductArgs& args, std::byte* memory, int warp)
+      : table_{{args.table[0], args.table[1], args.table[2], args.table[3]}},
+        lane_(threadIdx.x % 32),
+        shared_(shared_address(memory)),
+        input_(swizzled_operand(shared_)),
+        panels_(memory + Layout::kWeights + warp * kPanels * Layout::kPanelBytes),
+        warpgroup_(warp / 4) {}
+
+  // Blocks [begin, end).
+  __device__ __forceinline__ void run(int begin, int end) {
+    const int stages = (end - begin) / Layout::kBlocks;
+#pragma unroll 1
+    for (int i = 0; i < stages; ++i) {
+      wait_barrier(shared_ + Layout::kFull + 8 * slot_, parity_);
+      add_block(0, i > 0);
+#pragma unroll
+      for (int within = 1; within < Layout::kBlocks; ++within) add_block(within, false);
+      last_slot_ = slot_;
+      slot_ = slot_ + 1 == Layout::kStages ? 0 : slot_ + 1;
+      parity_ ^= slot_ == 0 ? 1 : 0;
+    }
+    const int left = end - begin - stages * Layout::kBlocks;
+    if (left > 0) wait_barrier(shared_ + Layout::kFull + 8 * slot_, parity_);
+#pragma unroll 1
+    for (int within = 0; within < left; ++within) add_block(within, false);
+    wait_for_products<0>();
+  }
+
+  float sums[kPanels][kTokenTiles][4] = {};
+
+ private:
+  // Block `within` of the stage; `frees`: the stage before this one is then free. At most half a
+  // block is under way at the start and end.
+  __device__ __forceinline__ void add_block(int within, bool frees) {
+    const std::uint64_t input =
+        input_ + static_cast<std::uint32_t>(
+                     (slot_ * Layout::kInputBytes + within * Layout::kInputBlockBytes) / 16);
+    if constexpr (kKind == WeightKind::bfloat) {
+      static_assert(kPanels == 1 && Layout::kBlocks == 1);
+      const std::uint64_t weights =
+          input_ + static_cast<std::uint32_t>((Layout::kWeights + slot_ * Layout::kWeightBytes +
+                                               warpgroup_ * 4 * Layout::kPanelBytes) /
+                                              16);
+      fence_products();
+#pragma unroll
+      for (int t = 0; t < 4; ++t) multiply_add_async(sums[0], weights + 2 * t, input + 2 * t);
+      commit_products();
+      wait_for_products<1>();
+      if (frees && lane_ == 0) arrive(shared_ + Layout::kEmpty + 8 * last_slot_);
+      return;
+    }
+    const std::byte* from =
+        panels_ + slot_ * Layout::kWeightBytes + within * panel_block_bytes(kKind);
+    LaneWeights<kKind> weights[kPanels];
+#pragma unroll
+    for (int p = 0; p < kPanels; ++p) {
+      weights[p].load(from + p * Layout::kPanelBytes, lane_, table_);
+    }
+    wait_for_products<1>();
+    add_half<0>(weights, a_[0], input);
+    wait_for_products<1>();
+    if (frees && lane_ == 0) arrive(shared_ + Layout::kEmpty + 8 * last_slot_);
+    add_half<2>(weights, a_[1], input);
+  }
+  // 32 columns: tiles `first` and first + 1.
+  template <int first>
+  __device__ __forceinline__ void add_half(const LaneWeights<kKind> (&weights)[kPanels],
+                                           std::uint32_t (&a)[2][kPanels][1][4],
+                                           std::uint64_t input) {
+#pragma unroll
+    for (int p = 0; p < kPanels; ++p) {
+      weights[p].template fragment<first>(a[0][p]);
+      weights[p].template fragment<first + 1>(a[1][p]);
+    }
+    fence_products();
+#pragma unroll
+    for (int t = 0; t < 2; ++t) {
+#pragma unroll
+      for (int p = 0; p < kPanels; ++p) {
+        multiply_add_async(sums[p], a[t][p][0], input + (first + t) * 2);
+      }
+    }
+    commit_products();
+  }
+
+  const CodeTable table_;
+  const int lane_;
+  const std::uint32_t shared_;
+  const std::uint64_t input_;  // the operand at the start of the inputs
+  const std::byte* panels_;
+  const int warpgroup_;
+  std::uint32_t a_[2][2][kPanels][1][4];
+  int slot_ = 0, last_slot_ = 0;
+  std::uint32_t parity_ = 0;
+};
 #endif
 
 template <WeightKind kKind, int kTokenTiles>
-__global__ void __launch_bounds__(kWideThreads, 1)
-    wide_tokens(const __grid_constant__ ProductArgs args, const __grid_constant__ CUtensorMap map) {
+__global__ void __launch_bounds__(wide_threads(kTokenTiles), 1)
+    wide_tokens(const __grid_constant__ ProductArgs args, const __grid_constant__ WideMaps maps) {
 #if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(1024) std::byte memory[];
   using Layout = WideLayout<kKind, kTokenTiles>;
   const TilePlace tile(args, kTokenTiles * 8);
   const std::uint32_t shared = shared_address(memory);
-  const int warp = threadIdx.x / 32;
+  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);  // uniform to the compiler too
   if (threadIdx.x == 0) {
     for (int i = 0; i < Layout::kStages; ++i) {
-      init_barrier(shared + Layout::kFull + 8 * i, 1);
-      init_barrier(shared + Layout::kEmpty + 8 * i, kTileWarps);
+      init_barrier(shared + Layout::kFull + 8 * i, kCopyWarps);
+      init_barrier(shared + Layout::kEmpty + 8 * i, Layout::kWarps);
     }
     fence_barriers();
   }
   __syncthreads();
-  if (warp >= kTileWarps) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (warp == kTileWarps) {
-      copy_stages<kKind, kTokenTiles>(args, map, tile, shared);
-    }
+  if (warp >= Layout::kWarps) {
+    keep_registers<kTokenTiles>();
+    copy_stages<kKind, kTokenTiles>(args, maps, tile, shared, warp - Layout::kWarps);
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    TileSums<kTokenTiles> sums;
-    multiply_stages<kKind, kTokenTiles>(args, tile, memory, sums);
-    wait_for_inputs();
-    store_tile(args, tile, sums, memory);
+    take_registers<kTokenTiles>();
+    WideProducts<kKind, kTokenTiles> products(args, memory, warp);
+    products.run(tile.begin, tile.end);
+    wait_for_previous_kernel();
+    store_tile(args, tile, products.sums, memory);
   }
 #endif
 }

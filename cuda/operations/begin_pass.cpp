@@ -30,6 +30,7 @@ std::optional<PassShape> shape_of(const CudaScratch& scratch, const PassTables& 
 Status begin_pass(CudaDevice& device, const BeginPassArgs& args) {
   PassTables& tables = device.scratch()->tables();
   device.scratch()->plans().forget();
+  // A pass that failed may have left its recording open, and nothing else could be queued.
   device.graphs().begin(device.launch().stream, {});
   if (Status s = tables.upload(device.launch().stream, args); !s.ok()) return s;
   for (const RotationArgs& table : args.rotations) {

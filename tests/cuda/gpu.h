@@ -14,4 +14,11 @@ inline bool has_gpu() {
   return false;
 }
 
+// As Launch has it, the major number alone: 90 for all of 9.x.
+inline int compute_capability() {
+  int major = 0;
+  REQUIRE(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess);
+  return 10 * major;
+}
+
 }  // namespace quire::testing

@@ -16,6 +16,7 @@ class ProductFixture : public DeviceStream {
   explicit ProductFixture(bool deterministic = false)
       : workspace_(std::vector<std::byte>(cuda::product_workspace_bytes(1024, 8192))) {
     launch.deterministic = deterministic;
+    launch.compute_capability = testing::compute_capability();
   }
 
   std::unique_ptr<PackedMatrix> pack(const StoredMatrix& matrix, PackSpec spec = {}) const {
