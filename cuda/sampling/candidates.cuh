@@ -2,6 +2,7 @@
 
 #include "sampling/device_draw.h"
 #include "sampling/logit_row.cuh"
+#include "sampling/steps.cuh"
 
 namespace quire::cuda {
 
@@ -21,20 +22,13 @@ __device__ inline std::int32_t id_of(std::uint64_t key) {
   return static_cast<std::int32_t>(0xffffffffu - static_cast<std::uint32_t>(key));
 }
 
-__device__ inline int count_all(int mine, RowShared& shared) {
-  const int sum = cub::BlockReduce<int, kDrawThreads>(shared.reduce_int).Sum(mine);
-  if (threadIdx.x == 0) shared.count = sum;
-  __syncthreads();
-  const int count = shared.count;
-  __syncthreads();
-  return count;
-}
-
 // The `most`-th largest of the block maxima, or `floor` if there are fewer blocks: at least `most`
 // tokens are as good.
 __device__ inline float maxima_floor(const LogitRow& row, int most, float floor,
-                                     RowShared& shared) {
+                                     DrawShared& shared) {
   if (most >= row.blocks) return floor;
+  if (threadIdx.x < 32) shared.counts[threadIdx.x] = 0;
+  __syncthreads();
   std::uint32_t found = 0;
   for (int bit = 31; bit >= 0; --bit) {
     const std::uint32_t trial = found | 1u << bit;
@@ -42,27 +36,34 @@ __device__ inline float maxima_floor(const LogitRow& row, int most, float floor,
     for (int b = threadIdx.x; b < row.blocks; b += kDrawThreads) {
       mine += isfinite(row.maxima[b]) && (rank_key(row.maxima[b], 0) >> 32) >= trial;
     }
-    if (count_all(mine, shared) >= most) found = trial;
+    mine = __reduce_add_sync(kWholeWarp, mine);
+    if (threadIdx.x % 32 == 0 && mine > 0) atomicAdd(&shared.counts[bit], mine);
+    __syncthreads();
+    if (shared.counts[bit] >= most) found = trial;
   }
+  __syncthreads();
   if (found == 0) return floor;  // fewer finite maxima
   return fmaxf(floor, logit_of(std::uint64_t{found} << 32));
 }
 
 // All tokens >= floor into `keys`; their number, which may be more than there is room for.
 __device__ inline int gather(const LogitRow& row, float floor, std::uint64_t* keys,
-                             RowShared& shared) {
+                             DrawShared& shared) {
   if (threadIdx.x == 0) shared.count = 0;
   __syncthreads();
-  each_block(row, floor, false, [&](int b, int lane, const float(&x)[4]) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  each_block(
+      row, warp, kDrawThreads / 32, [&](int b) { return row.maxima[b] >= floor; },
+      [&](int b, int lane, const float(&x)[4], bool) {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if (!isfinite(x[j]) || x[j] < floor) continue;
-      const int place = atomicAdd(&shared.count, 1);
-      if (place < kMostCandidates) {
-        keys[place] = rank_key(x[j], b * kWidth + lane + kBlockLanes * j);
-      }
-    }
-  });
+        for (int j = 0; j < 4; ++j) {
+          if (!isfinite(x[j]) || x[j] < floor) continue;
+          const int place = atomicAdd(&shared.count, 1);
+          if (place < kMostCandidates) {
+            keys[place] = rank_key(x[j], b * kWidth + 4 * lane + j);
+          }
+        }
+      });
   __syncthreads();
   const int count = shared.count;
   __syncthreads();
@@ -94,7 +95,7 @@ __device__ inline void sort_candidates(std::uint64_t* keys, int count) {
 // The first candidate, of `count` sorted ones, with which the sum of weights reaches `target`; the
 // last one if none does. *reached says which of the two.
 __device__ inline int prefix_of(const std::uint64_t* keys, int count, double target,
-                                const DeviceWeight& weight, RowShared& shared, bool* reached) {
+                                const DeviceWeight& weight, DrawShared& shared, bool* reached) {
   constexpr int kEach = kMostCandidates / kDrawThreads;
   double mine = 0;
   for (int i = 0; i < kEach; ++i) {

@@ -4,11 +4,14 @@
 #include <cstdint>
 
 #include "sampling/device_draw.h"
+#include "sampling/shares.cuh"
+#include "sampling/team.cuh"
 
 namespace quire::cuda {
 
-// Penalties, bias, banned and allowed tokens on the draw's copy of its logits, by one thread block:
-// the same steps, in the same order and arithmetic, as quire::sampling::change_logits.
+// Penalties, bias, banned and allowed tokens on the draw's copy of its logits: the same steps, in
+// the same order and arithmetic, as quire::sampling::change_logits. By the leader; what goes over
+// the whole row is shared.
 
 constexpr std::int32_t kInPromptOnly = -1;
 
@@ -68,27 +71,36 @@ __device__ inline void apply_bias(const DeviceDraw& draw, const std::int32_t* wo
 }
 
 __device__ inline void keep_only_allowed(const DeviceDraw& draw, const std::int32_t* words,
-                                         int vocabulary) {
+                                         LogitRow& row, const Team& team) {
   const std::int32_t* allowed = words + draw.allowed;
-  each_id(allowed, draw.allowed_count, vocabulary, [&](std::int32_t id) { draw.counts[id] = 1; });
-  for (int id = threadIdx.x; id < vocabulary; id += blockDim.x) {
-    if (draw.counts[id] == 0) draw.changed[id] = -INFINITY;
-  }
-  __syncthreads();
-  each_id(allowed, draw.allowed_count, vocabulary, [&](std::int32_t id) { draw.counts[id] = 0; });
+  each_id(allowed, draw.allowed_count, row.vocabulary,
+          [&](std::int32_t id) { draw.counts[id] = 1; });
+  Task task{};
+  task.kind = Task::Kind::keep_allowed;
+  task.logits = task.changed = draw.changed;
+  task.counts = draw.counts;
+  do_together(task, row, team);
+  each_id(allowed, draw.allowed_count, row.vocabulary,
+          [&](std::int32_t id) { draw.counts[id] = 0; });
 }
 
+// Leaves the row at the changed logits.
 __device__ inline void change_logits(const DeviceDraw& draw, const std::int32_t* words,
-                                     int vocabulary) {
-  for (int id = threadIdx.x; id < vocabulary; id += blockDim.x) draw.changed[id] = draw.raw[id];
-  __syncthreads();
+                                     LogitRow& row, const Team& team) {
+  Task task{};
+  task.kind = Task::Kind::copy;
+  task.logits = draw.raw;
+  task.changed = draw.changed;
+  do_together(task, row, team);
+  row.read(draw.changed);
+  const int vocabulary = row.vocabulary;
   if (draw.repetition_penalty != 1 || draw.frequency_penalty != 0 || draw.presence_penalty != 0) {
     apply_penalties(draw, words, vocabulary);
   }
   if (draw.bias_count > 0) apply_bias(draw, words, vocabulary);
   each_id(words + draw.banned, draw.banned_count, vocabulary,
           [&](std::int32_t id) { draw.changed[id] = -INFINITY; });
-  if (draw.allowed_count > 0) keep_only_allowed(draw, words, vocabulary);
+  if (draw.allowed_count > 0) keep_only_allowed(draw, words, row, team);
 }
 
 }  // namespace quire::cuda

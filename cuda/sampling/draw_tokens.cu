@@ -1,8 +1,13 @@
 #include "sampling/draw_tokens.h"
 
+#include <algorithm>
+
+#include "base/dependent_launch.h"
 #include "sampling/candidates.cuh"
 #include "sampling/change_logits.cuh"
-#include "sampling/logit_row.cuh"
+#include "sampling/shares.cuh"
+#include "sampling/steps.cuh"
+#include "sampling/team.cuh"
 
 namespace quire::cuda {
 namespace {
@@ -21,8 +26,9 @@ __device__ float min_p_floor(const DeviceDraw& draw, float max) {
 
 // min_p, top_k and top_p, in this order, each on what the last one left. False: too many
 // candidates.
-__device__ bool find_cut(const DeviceDraw& draw, const LogitRow& row, const DeviceWeight& weight,
-                         std::uint64_t* keys, RowShared& shared, DeviceCut& cut) {
+__device__ bool find_cut(const DeviceDraw& draw, LogitRow& row, const DeviceWeight& weight,
+                         const Team& team, std::uint64_t* keys, DrawShared& shared,
+                         DeviceCut& cut) {
   const float floor = min_p_floor(draw, weight.max);
   cut = {floor, INT32_MAX};
   const bool by_count = draw.top_k > 0 && draw.top_k < row.vocabulary;
@@ -37,7 +43,7 @@ __device__ bool find_cut(const DeviceDraw& draw, const LogitRow& row, const Devi
     cut = {logit_of(keys[count - 1]), id_of(keys[count - 1])};
   }
   if (draw.top_p >= 1) return true;
-  const double target = double{draw.top_p} * weigh(row, weight, cut, shared);
+  const double target = double{draw.top_p} * weigh(row, weight, cut, team, shared);
   bool reached = false;
   const int last = prefix_of(keys, count, target, weight, shared, &reached);
   // Rounding may leave the sum of all candidates below the target.
@@ -46,29 +52,29 @@ __device__ bool find_cut(const DeviceDraw& draw, const LogitRow& row, const Devi
   return true;
 }
 
-__device__ DrawOutcome choose(const DeviceDraw& draw, const LogitRow& row, float max,
-                              std::uint64_t* keys, RowShared& shared, std::int32_t& token) {
+__device__ DrawOutcome choose(const DeviceDraw& draw, LogitRow& row, float max, const Team& team,
+                              std::uint64_t* keys, DrawShared& shared, std::int32_t& token) {
   if (draw.temperature < kGreedyBelow) {
     token = find_argmax(row, max, shared);
     return DrawOutcome::chosen;
   }
   const DeviceWeight weight{max, 1 / draw.temperature};
   DeviceCut cut;
-  if (!find_cut(draw, row, weight, keys, shared, cut)) return DrawOutcome::too_wide;
-  const double total = weigh(row, weight, cut, shared);
+  if (!find_cut(draw, row, weight, team, keys, shared, cut)) return DrawOutcome::too_wide;
+  const double total = weigh(row, weight, cut, team, shared);
   token = pick(row, draw.uniform * total, weight, cut, shared);
   return DrawOutcome::chosen;
 }
 
 // Natural logarithms of the softmax of the raw logits.
-__device__ DrawOutcome fill_logprobs(const DeviceDraw& draw, const LogitRow& raw, float max,
-                                     std::uint64_t* keys, RowShared& shared,
-                                     DeviceDrawResult& result) {
-  const double normaliser = max + log(weigh(raw, {max, 1}, {}, shared));
+__device__ DrawOutcome fill_logprobs(const DeviceDraw& draw, LogitRow& raw, float max,
+                                     std::int32_t token, const Team& team, std::uint64_t* keys,
+                                     DrawShared& shared, DeviceDrawResult& result) {
+  const double normaliser = max + log(weigh(raw, {max, 1}, {}, team, shared));
   const auto logprob = [&](float logit) {
     return isfinite(logit) ? static_cast<float>(logit - normaliser) : -INFINITY;
   };
-  if (threadIdx.x == 0) result.logprob = logprob(raw.logits[result.token]);
+  if (threadIdx.x == 0) result.logprob = logprob(raw.logits[token]);
   if (draw.top_logprobs <= 0) return DrawOutcome::chosen;
   const int wanted = min(draw.top_logprobs, raw.vocabulary);
   const int count = gather(raw, maxima_floor(raw, wanted, -FLT_MAX, shared), keys, shared);
@@ -82,26 +88,17 @@ __device__ DrawOutcome fill_logprobs(const DeviceDraw& draw, const LogitRow& raw
   return DrawOutcome::chosen;
 }
 
-__global__ void __launch_bounds__(kDrawThreads)
-    draw_kernel(const DeviceDraw* draws, const std::int32_t* words, int vocabulary,
-                DeviceDrawResult* results) {
-  extern __shared__ double sums[];  // [blocks], then maxima [blocks]
-  __shared__ RowShared shared;
-  __shared__ std::uint64_t keys[kMostCandidates];
-  const DeviceDraw draw = draws[blockIdx.x];
-  DeviceDrawResult& result = results[blockIdx.x];
-  const int blocks = (vocabulary + kWidth - 1) / kWidth;
-  LogitRow row{draw.raw, vocabulary, blocks, reinterpret_cast<float*>(sums + blocks), sums};
+__device__ DrawOutcome lead(const DeviceDraw& draw, const std::int32_t* words, LogitRow& row,
+                            const Team& team, std::uint64_t* keys, DrawShared& shared,
+                            DeviceDrawResult& result) {
   DrawOutcome outcome = DrawOutcome::chosen;
-
   std::int32_t token = draw.given;
+  float max = 0;
+  row.read(draw.raw);
   if (draw.draw) {
-    if (draw.changed != nullptr) {
-      change_logits(draw, words, vocabulary);
-      row.logits = draw.changed;
-    }
-    const float max = find_maxima(row, shared);
-    outcome = isfinite(max)             ? choose(draw, row, max, keys, shared, token)
+    if (draw.changed != nullptr) change_logits(draw, words, row, team);
+    max = find_maxima(row, team, shared);
+    outcome = isfinite(max)             ? choose(draw, row, max, team, keys, shared, token)
               : draw.changed != nullptr ? DrawOutcome::all_excluded
                                         : DrawOutcome::no_finite_logit;
   }
@@ -109,35 +106,91 @@ __global__ void __launch_bounds__(kDrawThreads)
     result.token = token;
     result.top_count = 0;
   }
-  __syncthreads();
-  if (outcome == DrawOutcome::all_excluded || draw.top_logprobs >= 0) {
-    row.logits = draw.raw;
-    const float max = find_maxima(row, shared);
-    if (!isfinite(max)) {
-      outcome = DrawOutcome::no_finite_logit;
-    } else if (outcome == DrawOutcome::chosen) {
-      outcome = fill_logprobs(draw, row, max, keys, shared, result);
-    }
+  if (outcome != DrawOutcome::all_excluded && draw.top_logprobs < 0) return outcome;
+  if (!draw.draw || draw.changed != nullptr) {
+    row.read(draw.raw);
+    max = find_maxima(row, team, shared);
   }
-  if (threadIdx.x == 0) result.outcome = outcome;
+  if (!isfinite(max)) return DrawOutcome::no_finite_logit;
+  if (outcome != DrawOutcome::chosen) return outcome;
+  return fill_logprobs(draw, row, max, token, team, keys, shared, result);
+}
+
+// The draws and the results are in memory of the host: each is read and written once.
+__global__ void __launch_bounds__(kDrawThreads, 2)
+    draw_kernel(const DeviceDraw* draws, const std::int32_t* words, int vocabulary,
+                DeviceDrawResult* results) {
+  extern __shared__ double sums[];  // [blocks], then maxima [blocks]
+  __shared__ DrawShared shared;
+  __shared__ std::uint64_t keys[kMostCandidates];
+  __shared__ alignas(Task) unsigned char task[sizeof(Task)];
+  constexpr int kDrawWords = sizeof(DeviceDraw) / sizeof(std::uint32_t);
+  __shared__ alignas(DeviceDraw) std::uint32_t draw_words[kDrawWords];
+  const int blocks = (vocabulary + kWidth - 1) / kWidth;
+  LogitRow row{vocabulary, blocks, reinterpret_cast<float*>(sums + blocks), sums};
+  const Team team = this_team(reinterpret_cast<Task*>(task), row);
+  const int place = static_cast<int>(blockIdx.x) / team.size;
+  if (team.rank == 0 && threadIdx.x < kDrawWords) {
+    draw_words[threadIdx.x] = reinterpret_cast<const std::uint32_t*>(draws + place)[threadIdx.x];
+  }
+  team.barrier();
+  wait_for_previous_kernel();
+  if (team.rank != 0) {
+    help(row, team);
+    return;
+  }
+  const auto& draw = *reinterpret_cast<const DeviceDraw*>(draw_words);
+  const DrawOutcome outcome = lead(draw, words, row, team, keys, shared, results[place]);
+  if (threadIdx.x == 0) results[place].outcome = outcome;
+  hand_out({}, team);
+}
+
+// As many blocks for a draw as find room on the device at once, two on each multiprocessor.
+unsigned team_size(const Launch& launch, int count) {
+  if (launch.compute_capability < 90) return 1;
+  unsigned size = 8;
+  while (size > 1 && static_cast<long long>(count) * size > 2LL * launch.multiprocessors) size /= 2;
+  return size;
+}
+
+std::size_t shared_bytes(int vocabulary) {
+  const auto blocks = static_cast<std::size_t>((vocabulary + kWidth - 1) / kWidth);
+  return blocks * (sizeof(double) + sizeof(float));
 }
 
 }  // namespace
 
+Result<int> prepare_draws() {
+  const auto kernel = reinterpret_cast<const void*>(draw_kernel);
+  int device = 0, most = 0;
+  cudaFuncAttributes attributes{};
+  Status status = status_of(cudaGetDevice(&device), "cudaGetDevice");
+  if (status.ok()) {
+    status =
+        status_of(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+                  "the device's shared memory");
+  }
+  if (status.ok()) {
+    status = status_of(cudaFuncGetAttributes(&attributes, kernel), "the kernel of draws");
+  }
+  if (!status.ok()) return status;
+  most -= static_cast<int>(attributes.sharedSizeBytes);
+  status =
+      status_of(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most),
+                "the shared memory of draws");
+  if (!status.ok()) return status;
+  return std::min(most / static_cast<int>(shared_bytes(kWidth)) * kWidth, kMostVocabulary);
+}
+
 Status draw_tokens(const Launch& launch, const DeviceDraw* draws, const std::int32_t* words,
                    int count, int vocabulary, DeviceDrawResult* results) {
-  const std::size_t blocks = static_cast<std::size_t>((vocabulary + kWidth - 1) / kWidth);
-  const std::size_t bytes = blocks * (sizeof(double) + sizeof(float));
-  if (Status s =
-          status_of(cudaFuncSetAttribute(draw_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(bytes)),
-                    "draw_tokens");
-      !s.ok()) {
-    return s;
-  }
-  draw_kernel<<<static_cast<unsigned>(count), kDrawThreads, bytes, launch.stream>>>(
-      draws, words, vocabulary, results);
-  return status_of(cudaGetLastError(), "draw_tokens");
+  LaunchShape shape;
+  shape.cluster = team_size(launch, count);
+  shape.grid = static_cast<unsigned>(count) * shape.cluster;
+  shape.block = kDrawThreads;
+  shape.shared_bytes = shared_bytes(vocabulary);
+  return launch_dependent(launch, reinterpret_cast<const void*>(draw_kernel), "draw_tokens", shape,
+                          draws, words, vocabulary, results);
 }
 
 }  // namespace quire::cuda

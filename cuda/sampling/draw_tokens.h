@@ -8,9 +8,14 @@
 
 namespace quire::cuda {
 
-// Draws `count` tokens, one thread block each; all pointers are device memory. `words` holds the
-// lists of the draws. Same tokens as quire::draw_token, up to sums of weights that differ in their
-// last bits. `count` >= 1; vocabulary at most kMostVocabulary.
+// Lets draw_tokens run on the current device; to be called before. The largest vocabulary that
+// there is shared memory for, at most kMostVocabulary.
+Result<int> prepare_draws();
+
+// Draws `count` tokens. `draws` and `results` are pinned memory of the host (or device memory), the
+// draws complete when this is called; the rest is device memory. `words` holds the lists of the
+// draws. Same tokens as quire::draw_token, up to sums of weights that differ in their last bits,
+// and the same bits for any `count`. `count` >= 1; vocabulary at most what prepare_draws said.
 Status draw_tokens(const Launch& launch, const DeviceDraw* draws, const std::int32_t* words,
                    int count, int vocabulary, DeviceDrawResult* results);
 

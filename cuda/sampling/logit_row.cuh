@@ -11,12 +11,12 @@
 namespace quire::cuda {
 
 // One row of logits in blocks of 64 with the largest of each, as lib/sampling/logit_blocks.h has
-// them: what is not finite is in no maximum, sum or candidate. Functions here are called by all
-// threads of a thread block and end with a barrier.
+// them: what is not finite is in no maximum, sum or candidate.
 
 constexpr int kDrawThreads = 512;
 constexpr int kWidth = 64;       // logits of a block
 constexpr int kBlockLanes = 16;  // threads that share a block, four logits each
+constexpr unsigned kWholeWarp = 0xffffffffu;
 
 // Everything that ranks before or at one token: more likely first, ties by lower id.
 struct DeviceCut {
@@ -37,180 +37,66 @@ struct DeviceWeight {
   }
 };
 
+// Whether a row can be read four logits at a time.
+__device__ inline bool whole_quads(const float* logits, int vocabulary) {
+  return vocabulary % 4 == 0 && reinterpret_cast<std::uintptr_t>(logits) % sizeof(float4) == 0;
+}
+
 struct LogitRow {
-  const float* logits = nullptr;
   int vocabulary = 0;
   int blocks = 0;
   float* maxima = nullptr;  // shared, [blocks]
   double* sums = nullptr;   // shared, [blocks]
+  const float* logits = nullptr;
+  bool quads = false;
+
+  __device__ void read(const float* row) {
+    logits = row;
+    quads = whole_quads(row, vocabulary);
+  }
 };
 
-struct RowShared {
-  union {
-    cub::BlockReduce<float, kDrawThreads>::TempStorage reduce;
-    cub::BlockReduce<int, kDrawThreads>::TempStorage reduce_int;
-    cub::BlockScan<double, kDrawThreads>::TempStorage scan;
-  };
-  float max;
-  double total;
-  int chosen_block;
-  double before;
-  std::int32_t token;
-  int count;
-};
-
-// Calls body(block, lane, logit x4) in groups of kBlockLanes threads for each block with a logit of
-// at least `least`; logit j of a lane has the id block * kWidth + lane + kBlockLanes * j, and is
-// -infinity behind the vocabulary.
-template <class Body>
-__device__ inline void each_block(const LogitRow& row, float least, bool all, Body body) {
+// Calls body(block, lane, logit x4, wanted(block)) in whole warps, each half of a warp for a block
+// of its own, which may be behind the last one. Logit j of a lane has the id
+// block * kWidth + 4 * lane + j, and is -infinity behind the vocabulary and where it is not wanted.
+// `warp` of `warps` has every warps-th group of blocks.
+template <class Wanted, class Body>
+__device__ inline void each_block(const LogitRow& row, int warp, int warps, Wanted wanted,
+                                  Body body) {
+  constexpr int kAhead = 5;  // loads that a thread has in flight
   const int lane = threadIdx.x % kBlockLanes;
-  for (int b = threadIdx.x / kBlockLanes; b < row.blocks; b += kDrawThreads / kBlockLanes) {
-    if (!all && !(row.maxima[b] >= least)) continue;
-    float x[4];
+  const int half = threadIdx.x % 32 / kBlockLanes;
+  for (int first = 2 * kAhead * warp; first < row.blocks; first += 2 * kAhead * warps) {
+    float x[kAhead][4];
+    bool here[kAhead];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int id = b * kWidth + lane + kBlockLanes * j;
-      x[j] = id < row.vocabulary ? row.logits[id] : -INFINITY;
+    for (int u = 0; u < kAhead; ++u) {
+      const int b = first + 2 * u + half;
+      here[u] = b < row.blocks && wanted(b);
     }
-    body(b, lane, x);
-  }
-}
-
-// The group of a thread as a mask of its warp: the loops of two groups may differ in length.
-__device__ inline unsigned group_mask() {
-  return threadIdx.x % 32 < kBlockLanes ? 0x0000ffffu : 0xffff0000u;
-}
-
-// Fills the maxima; the largest logit, -infinity if none is finite.
-__device__ inline float find_maxima(const LogitRow& row, RowShared& shared) {
-  float largest = -INFINITY;
-  each_block(row, 0, true, [&](int b, int lane, const float(&x)[4]) {
-    float best = -INFINITY;
+    if (row.quads) {
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if (isfinite(x[j])) best = fmaxf(best, x[j]);
-    }
-#pragma unroll
-    for (int step = kBlockLanes / 2; step > 0; step /= 2) {
-      best = fmaxf(best, __shfl_xor_sync(group_mask(), best, step));
-    }
-    if (lane == 0) row.maxima[b] = best;
-    largest = fmaxf(largest, best);
-  });
-  const float max =
-      cub::BlockReduce<float, kDrawThreads>(shared.reduce).Reduce(largest, [](float a, float b) {
-        return fmaxf(a, b);
-      });
-  if (threadIdx.x == 0) shared.max = max;
-  __syncthreads();
-  return shared.max;
-}
-
-// The lowest id of the largest logit.
-__device__ inline std::int32_t find_argmax(const LogitRow& row, float max, RowShared& shared) {
-  if (threadIdx.x == 0) shared.token = INT32_MAX;
-  __syncthreads();
-  each_block(row, max, false, [&](int b, int lane, const float(&x)[4]) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      if (x[j] == max) atomicMin(&shared.token, b * kWidth + lane + kBlockLanes * j);
-    }
-  });
-  __syncthreads();
-  return shared.token;
-}
-
-// Weights of the kept tokens summed for each block into row.sums, always in the same order; returns
-// the sum of all.
-__device__ inline double weigh(const LogitRow& row, const DeviceWeight& weight,
-                               const DeviceCut& cut, RowShared& shared) {
-  for (int b = threadIdx.x; b < row.blocks; b += kDrawThreads) row.sums[b] = 0;
-  __syncthreads();
-  each_block(row, cut.value, false, [&](int b, int lane, const float(&x)[4]) {
-    double sum = 0;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const std::int32_t id = b * kWidth + lane + kBlockLanes * j;
-      if (cut.keeps(x[j], id)) sum += weight(x[j]);
-    }
-#pragma unroll
-    for (int step = kBlockLanes / 2; step > 0; step /= 2) {
-      sum += __shfl_xor_sync(group_mask(), sum, step);
-    }
-    if (lane == 0) row.sums[b] = sum;
-  });
-  __syncthreads();
-  const int each = (row.blocks + kDrawThreads - 1) / kDrawThreads;
-  double mine = 0;
-  for (int i = 0; i < each; ++i) {
-    const int b = threadIdx.x * each + i;
-    if (b < row.blocks) mine += row.sums[b];
-  }
-  double before = 0, total = 0;
-  cub::BlockScan<double, kDrawThreads>(shared.scan).ExclusiveSum(mine, before, total);
-  __syncthreads();
-  return total;
-}
-
-// The token at which the running sum of kept weights, by id, passes `target`; after weigh.
-__device__ inline std::int32_t pick(const LogitRow& row, double target, const DeviceWeight& weight,
-                                    const DeviceCut& cut, RowShared& shared) {
-  const int each = (row.blocks + kDrawThreads - 1) / kDrawThreads;
-  double mine = 0;
-  int last = -1;  // block of any weight
-  for (int i = 0; i < each; ++i) {
-    const int b = threadIdx.x * each + i;
-    if (b >= row.blocks) break;
-    mine += row.sums[b];
-    if (row.sums[b] > 0) last = b;
-  }
-  double before = 0;
-  cub::BlockScan<double, kDrawThreads>(shared.scan).ExclusiveSum(mine, before);
-  if (threadIdx.x == 0) {
-    shared.chosen_block = INT32_MAX;
-    shared.count = -1;
-  }
-  __syncthreads();
-  atomicMax(&shared.count, last);
-  if (before + mine > target) {
-    double sum = before;
-    for (int i = 0; i < each; ++i) {
-      const int b = threadIdx.x * each + i;
-      if (b >= row.blocks) break;
-      if (row.sums[b] > 0 && sum + row.sums[b] > target) {
-        atomicMin(&shared.chosen_block, b);
-        break;
+      for (int u = 0; u < kAhead; ++u) {
+        const int id = (first + 2 * u + half) * kWidth + 4 * lane;
+        float4 four = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+        if (here[u] && id < row.vocabulary) {
+          four = *reinterpret_cast<const float4*>(row.logits + id);
+        }
+        x[u][0] = four.x, x[u][1] = four.y, x[u][2] = four.z, x[u][3] = four.w;
       }
-      sum += row.sums[b];
+    } else {
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int id = (first + 2 * u + half) * kWidth + 4 * lane + j;
+          x[u][j] = here[u] && id < row.vocabulary ? row.logits[id] : -INFINITY;
+        }
+      }
     }
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) body(first + 2 * u + half, lane, x[u], here[u]);
   }
-  __syncthreads();
-  // The last block of any weight, should rounding carry the sum past all of them.
-  const int chosen = shared.chosen_block != INT32_MAX ? shared.chosen_block : shared.count;
-  if (chosen >= static_cast<int>(threadIdx.x) * each &&
-      chosen < (static_cast<int>(threadIdx.x) + 1) * each) {
-    double sum = before;
-    for (int b = threadIdx.x * each; b < chosen; ++b) sum += row.sums[b];
-    shared.before = sum;
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    double sum = shared.before;
-    std::int32_t token = chosen * kWidth;
-    for (int i = 0; i < kWidth && chosen * kWidth + i < row.vocabulary; ++i) {
-      const std::int32_t id = chosen * kWidth + i;
-      const float logit = row.logits[id];
-      const float w = cut.keeps(logit, id) ? weight(logit) : 0;
-      if (w == 0) continue;
-      token = id;
-      sum += w;
-      if (sum > target) break;
-    }
-    shared.token = token;
-  }
-  __syncthreads();
-  return shared.token;
 }
 
 }  // namespace quire::cuda

@@ -15,22 +15,32 @@ namespace {
 
 // Bytes of each part of the device memory; multiples of 256.
 struct Parts {
-  std::size_t logits = 0, counts = 0, draws = 0, results = 0;
+  std::size_t logits = 0, counts = 0;
 
   Parts(int rows, int vocabulary) {
     const auto r = static_cast<std::uint64_t>(std::max(rows, 1));
-    const CheckedSize row = CheckedSize(static_cast<std::uint64_t>(std::max(vocabulary, 1))) * 4;
+    const CheckedSize row = CheckedSize(row_stride(vocabulary)) * sizeof(float);
     const std::size_t most = (row * r).get().value_or(SIZE_MAX / 8);
     logits = counts = round_up<std::size_t>(std::min(most, SIZE_MAX / 8), 256);
-    draws = round_up<std::size_t>(r * sizeof(DeviceDraw), 256);
-    results = round_up<std::size_t>(r * sizeof(DeviceDrawResult), 256);
   }
-  std::size_t total() const { return logits + counts + draws + results; }
+  std::size_t total() const { return logits + counts; }
+
+  // Logits from one row to the next: whole vectors of four.
+  static std::size_t row_stride(int vocabulary) {
+    return round_up<std::size_t>(static_cast<std::size_t>(std::max(vocabulary, 1)), 4);
+  }
 };
 
-Status to_device(const Launch& launch, void* to, const void* from, std::size_t bytes) {
-  return status_of(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, launch.stream),
-                   "copying what is drawn");
+bool has_penalties(const DrawParams& params) {
+  return params.repetition_penalty != 1 || params.frequency_penalty != 0 ||
+         params.presence_penalty != 0;
+}
+
+// Words of the lists of a draw that changes logits; at most these.
+std::size_t most_words(const DrawArgs& args) {
+  const DrawParams& params = args.params;
+  return args.output.size() + args.prompt.size() + params.banned.size() + params.allowed.size() +
+         2 * params.bias.size();
 }
 
 // Waits for it.
@@ -63,9 +73,16 @@ Status TokenSampler::allocate() {
   device_ = static_cast<std::byte*>(memory);
   changed_ = reinterpret_cast<float*>(device_);
   counts_ = reinterpret_cast<std::int32_t*>(device_ + parts.logits);
-  draws_ = reinterpret_cast<DeviceDraw*>(device_ + parts.logits + parts.counts);
-  results_ =
-      reinterpret_cast<DeviceDrawResult*>(device_ + parts.logits + parts.counts + parts.draws);
+  const std::size_t draw_bytes = round_up<std::size_t>(
+      static_cast<std::size_t>(rows_) * sizeof(DeviceDraw), alignof(std::max_align_t));
+  auto host = pinned_bytes(draw_bytes + static_cast<std::size_t>(rows_) * sizeof(DeviceDrawResult));
+  if (!host) return host.status();
+  host_ = std::move(*host);
+  draws_ = reinterpret_cast<DeviceDraw*>(host_.get());
+  results_ = reinterpret_cast<DeviceDrawResult*>(host_.get() + draw_bytes);
+  const auto most = prepare_draws();
+  if (!most) return most.status();
+  most_vocabulary_ = *most;
   if (Status s = status_of(cudaMemset(counts_, 0, parts.counts), "cudaMemset of token counts");
       !s.ok()) {
     return s;
@@ -80,7 +97,7 @@ TokenSampler::~TokenSampler() {
 }
 
 bool TokenSampler::on_device(const DrawArgs& args) const {
-  return vocabulary_ <= kMostVocabulary && args.logprobs <= kMostTopLogprobs &&
+  return vocabulary_ <= most_vocabulary_ && args.logprobs <= kMostTopLogprobs &&
          args.params.bias.size() <= kMostBias && args.vocabulary == vocabulary_;
 }
 
@@ -101,30 +118,32 @@ DeviceDraw TokenSampler::describe(const DrawArgs& args, int slot) {
                                    static_cast<std::uint32_t>(args.position));
   if (!args.draw || !sampling::changes_logits(params)) return draw;
 
-  draw.changed = changed_ + static_cast<std::size_t>(slot) * static_cast<std::size_t>(vocabulary_);
-  draw.counts = counts_ + static_cast<std::size_t>(slot) * static_cast<std::size_t>(vocabulary_);
+  const std::size_t row = static_cast<std::size_t>(slot) * Parts::row_stride(vocabulary_);
+  draw.changed = changed_ + row;
+  draw.counts = counts_ + row;
   draw.repetition_penalty = params.repetition_penalty;
   draw.frequency_penalty = params.frequency_penalty;
   draw.presence_penalty = params.presence_penalty;
+  const auto begin = [&](std::size_t size, std::int32_t& first, std::int32_t& count) {
+    first = static_cast<std::int32_t>(words_);
+    count = static_cast<std::int32_t>(size);
+  };
   const auto add = [&](std::span<const std::int32_t> ids, std::int32_t& first,
                        std::int32_t& count) {
-    first = static_cast<std::int32_t>(words_.size());
-    count = static_cast<std::int32_t>(ids.size());
-    words_.insert(words_.end(), ids.begin(), ids.end());
+    begin(ids.size(), first, count);
+    std::copy(ids.begin(), ids.end(), host_words() + words_);
+    words_ += ids.size();
   };
-  const bool penalties = params.repetition_penalty != 1 || params.frequency_penalty != 0 ||
-                         params.presence_penalty != 0;
-  if (penalties) {
+  if (has_penalties(params)) {
     add(args.output, draw.output, draw.output_count);
     if (params.repetition_penalty != 1) add(args.prompt, draw.prompt, draw.prompt_count);
   }
   add(params.banned, draw.banned, draw.banned_count);
   add(params.allowed, draw.allowed, draw.allowed_count);
-  draw.bias = static_cast<std::int32_t>(words_.size());
-  draw.bias_count = static_cast<std::int32_t>(params.bias.size());
+  begin(params.bias.size(), draw.bias, draw.bias_count);
   for (const auto& [id, bias] : params.bias) {
-    words_.push_back(id);
-    words_.push_back(std::bit_cast<std::int32_t>(bias));
+    host_words()[words_++] = id;
+    host_words()[words_++] = std::bit_cast<std::int32_t>(bias);
   }
   return draw;
 }
@@ -147,20 +166,24 @@ Status TokenSampler::run(const Launch& launch, std::span<const DrawArgs> draws,
 
 Status TokenSampler::run_batch(const Launch& launch, std::span<const DrawArgs> draws,
                                std::span<DrawResult> results) {
-  host_draws_.clear();
-  words_.clear();
   std::vector<std::size_t> owners;  // of the device's draws
+  std::size_t words = 0;
   for (std::size_t i = 0; i < draws.size(); ++i) {
     if (!on_device(draws[i])) continue;
-    host_draws_.push_back(describe(draws[i], static_cast<int>(owners.size())));
     owners.push_back(i);
+    if (sampling::changes_logits(draws[i].params)) words += most_words(draws[i]);
   }
   std::vector<bool> drawn(draws.size(), false);
   if (!owners.empty()) {
-    if (Status s = draw_on_device(launch); !s.ok()) return s;
+    if (Status s = make_room_for_words(words); !s.ok()) return s;
+    words_ = 0;
     for (std::size_t d = 0; d < owners.size(); ++d) {
-      if (host_results_[d].outcome == DrawOutcome::too_wide) continue;
-      take_result(draws[owners[d]], host_results_[d], results[owners[d]]);
+      draws_[d] = describe(draws[owners[d]], static_cast<int>(d));
+    }
+    if (Status s = draw_on_device(launch, static_cast<int>(owners.size())); !s.ok()) return s;
+    for (std::size_t d = 0; d < owners.size(); ++d) {
+      if (results_[d].outcome == DrawOutcome::too_wide) continue;
+      take_result(draws[owners[d]], results_[d], results[owners[d]]);
       drawn[owners[d]] = true;
     }
   }
@@ -171,34 +194,36 @@ Status TokenSampler::run_batch(const Launch& launch, std::span<const DrawArgs> d
   return {};
 }
 
-Status TokenSampler::make_room_for_words() {
-  if (words_.size() <= word_capacity_) return {};
+Status TokenSampler::make_room_for_words(std::size_t words) {
+  if (words <= word_capacity_) return {};
   cudaFree(device_words_);
   device_words_ = nullptr;
+  host_words_.reset();
   word_capacity_ = 0;
+  const std::size_t bytes = 2 * words * sizeof(std::int32_t);
+  auto host = pinned_bytes(bytes);
+  if (!host) return host.status();
   void* memory = nullptr;
-  const std::size_t words = 2 * words_.size();
-  Status status = status_of(cudaMalloc(&memory, words * sizeof(std::int32_t)), "cudaMalloc");
+  Status status = status_of(cudaMalloc(&memory, bytes), "cudaMalloc");
   if (!status.ok()) return status;
+  host_words_ = std::move(*host);
   device_words_ = static_cast<std::int32_t*>(memory);
-  word_capacity_ = words;
+  word_capacity_ = 2 * words;
   return {};
 }
 
-Status TokenSampler::draw_on_device(const Launch& launch) {
-  if (Status s = make_room_for_words(); !s.ok()) return s;
-  const std::size_t count = host_draws_.size();
-  host_results_.resize(count);
-  Status status = to_device(launch, draws_, host_draws_.data(), count * sizeof(DeviceDraw));
-  if (status.ok() && !words_.empty()) {
-    status = to_device(launch, device_words_, words_.data(), words_.size() * sizeof(std::int32_t));
+Status TokenSampler::draw_on_device(const Launch& launch, int count) {
+  Status status;
+  if (words_ > 0) {
+    status = status_of(cudaMemcpyAsync(device_words_, host_words(), words_ * sizeof(std::int32_t),
+                                       cudaMemcpyHostToDevice, launch.stream),
+                       "copying what is drawn");
   }
   if (status.ok()) {
-    status =
-        draw_tokens(launch, draws_, device_words_, static_cast<int>(count), vocabulary_, results_);
+    status = draw_tokens(launch, draws_, device_words_, count, vocabulary_, results_);
   }
   if (!status.ok()) return status;
-  return to_host(launch, host_results_.data(), results_, count * sizeof(DeviceDrawResult));
+  return status_of(cudaStreamSynchronize(launch.stream), "drawing tokens");
 }
 
 void TokenSampler::take_result(const DrawArgs& args, const DeviceDrawResult& from,

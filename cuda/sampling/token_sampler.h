@@ -9,6 +9,7 @@
 #include <quire/status.h>
 
 #include "base/launch.h"
+#include "base/memory.h"
 #include "sampling/device_draw.h"
 #include "sampling/draw.h"
 
@@ -37,25 +38,29 @@ class TokenSampler {
   bool on_device(const DrawArgs& args) const;
   Status run_batch(const Launch& launch, std::span<const DrawArgs> draws,
                    std::span<DrawResult> results);
-  Status make_room_for_words();
-  // host_draws_ to host_results_.
-  Status draw_on_device(const Launch& launch);
+  Status make_room_for_words(std::size_t words);
+  // draws_ to results_.
+  Status draw_on_device(const Launch& launch, int count);
   Status draw_on_host(const Launch& launch, const DrawArgs& args, DrawResult& result);
   void take_result(const DrawArgs& args, const DeviceDrawResult& from, DrawResult& to) const;
   DeviceDraw describe(const DrawArgs& args, int slot);
 
+  std::int32_t* host_words() { return reinterpret_cast<std::int32_t*>(host_words_.get()); }
+
   int rows_;
   int vocabulary_;
-  std::byte* device_ = nullptr;  // changed logits, counts, draws, results
-  float* changed_ = nullptr;     // [rows][vocabulary]
+  int most_vocabulary_ = 0;      // of the kernel
+  std::byte* device_ = nullptr;  // changed logits, counts
+  float* changed_ = nullptr;     // [rows][vocabulary, rounded up]
   std::int32_t* counts_ = nullptr;
+  // The kernel itself reads the draws there, and writes the results.
+  PinnedBytes host_;
   DeviceDraw* draws_ = nullptr;          // [rows]
   DeviceDrawResult* results_ = nullptr;  // [rows]
+  // Lists are read more than once: they are copied.
+  PinnedBytes host_words_;
   std::int32_t* device_words_ = nullptr;
-  std::size_t word_capacity_ = 0;
-  std::vector<DeviceDraw> host_draws_;
-  std::vector<DeviceDrawResult> host_results_;
-  std::vector<std::int32_t> words_;
+  std::size_t words_ = 0, word_capacity_ = 0;
   std::vector<float> host_row_;
   DrawScratch host_scratch_;
 };

@@ -1,13 +1,16 @@
 #include "sampling/token_sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "catch.h"
 #include "cuda/device_memory.h"
+#include "sampling/distribution.h"
 
 namespace quire {
 namespace {
@@ -78,10 +81,45 @@ void connect(Case& c) {
 // Log-probabilities of a double and a GPU logarithm agree to this.
 constexpr float kClose = 2e-5f;
 
-void check_same(const DrawResult& got, const DrawResult& want) {
+// What a wrong token says about the step that went wrong: one that the host does not keep about the
+// cuts, one that it does keep about the sums or the random number.
+std::string explain(const DrawArgs& args, const DrawResult& got) {
+  DrawScratch scratch;
+  const auto kept = sampling::distribution(args, scratch);
+  if (!kept) return kept.status().message();
+  double before = 0;
+  bool keeps = false;
+  for (const auto& [id, probability] : *kept) {
+    if (id >= got.token) {
+      keeps = id == got.token;
+      break;
+    }
+    before += probability;
+  }
+  const auto logit = [&](std::int32_t id) {
+    return id >= 0 && id < args.vocabulary ? args.logits[id] : std::nanf("");
+  };
+  const auto likelier = std::count_if(args.logits, args.logits + args.vocabulary, [&](float x) {
+    return std::isfinite(x) && x > logit(got.token);
+  });
+  return "the host keeps " + std::to_string(kept->size()) + " tokens, " + (keeps ? "" : "not ") +
+         "this one, with a sum of " + std::to_string(before) + " before it; " +
+         std::to_string(likelier) + " raw logits are above its " +
+         std::to_string(logit(got.token)) + "; lists: " + std::to_string(args.output.size()) +
+         " output, " + std::to_string(args.prompt.size()) + " prompt, " +
+         std::to_string(args.params.banned.size()) + " banned, " +
+         std::to_string(args.params.allowed.size()) + " allowed, " +
+         std::to_string(args.params.bias.size()) + " biased";
+}
+
+void check_same(const DrawArgs& args, const DrawResult& got, const DrawResult& want) {
   CHECK(got.status.code() == want.status.code());
   if (!want.status.ok()) return;
-  CHECK(got.token == want.token);
+  if (got.token != want.token) {
+    INFO(explain(args, got));
+    CHECK(got.token == want.token);
+    return;
+  }
   CHECK((got.logprob == want.logprob || std::fabs(got.logprob - want.logprob) < kClose));
   REQUIRE(got.top.size() == want.top.size());
   for (std::size_t i = 0; i < want.top.size(); ++i) {
@@ -91,11 +129,19 @@ void check_same(const DrawResult& got, const DrawResult& want) {
   }
 }
 
+// A launch that lets `blocks` (1, 2, 4 or 8) thread blocks draw each of 16 tokens.
+cuda::Launch launch_of_teams(int blocks) {
+  cuda::Launch launch;
+  launch.compute_capability = testing::compute_capability();
+  launch.multiprocessors = 16 * blocks / 2;
+  return launch;
+}
+
 TEST_CASE("tokens drawn on the GPU are those drawn on the host, with all parameters") {
   if (!testing::has_gpu()) return;
   const unsigned seed = 31;
   std::mt19937 random(seed);
-  for (const int vocabulary : {7, 64, 300, 49152, 151936}) {
+  for (const int vocabulary : {7, 64, 300, 49152, 151936, 50257}) {
     constexpr int kRows = 24;
     std::vector<float> logits(static_cast<std::size_t>(kRows) * vocabulary);
     std::normal_distribution<float> normal(0, 3);
@@ -123,7 +169,8 @@ TEST_CASE("tokens drawn on the GPU are those drawn on the host, with all paramet
         args.back().logits = rows.get() + static_cast<std::size_t>(row) * vocabulary;
       }
       std::vector<DrawResult> results(args.size());
-      const Status status = (*sampler)->run({}, args, results);
+      const int blocks = 1 << round % 4;
+      const Status status = (*sampler)->run(launch_of_teams(blocks), args, results);
       INFO(status.message());
       REQUIRE(status.ok());
       DrawScratch scratch;
@@ -131,11 +178,38 @@ TEST_CASE("tokens drawn on the GPU are those drawn on the host, with all paramet
         DrawArgs on_host = args[row];
         on_host.logits = logits.data() + row * static_cast<std::size_t>(vocabulary);
         INFO("seed " << seed << " vocabulary " << vocabulary << " round " << round << " row " << row
-                     << " temperature " << on_host.params.temperature << " top_k "
-                     << on_host.params.top_k << " top_p " << on_host.params.top_p << " min_p "
-                     << on_host.params.min_p);
-        check_same(results[row], draw_token(on_host, scratch));
+                     << " blocks " << blocks << " temperature " << on_host.params.temperature
+                     << " top_k " << on_host.params.top_k << " top_p " << on_host.params.top_p
+                     << " min_p " << on_host.params.min_p);
+        check_same(on_host, results[row], draw_token(on_host, scratch));
       }
+    }
+  }
+}
+
+TEST_CASE("top_k keeps no more tokens where each of the best is in a block of its own") {
+  if (!testing::has_gpu()) return;
+  constexpr int kVocabulary = 1000, kBest = 3;
+  std::vector<float> logits(kVocabulary, 1.0f);
+  const std::vector<std::int32_t> best = {70, 333, 999};
+  for (const std::int32_t id : best) logits[static_cast<std::size_t>(id)] = 1.5f;
+  const test::DeviceMemory<float> row(logits);
+  auto sampler = cuda::TokenSampler::create(16, kVocabulary);
+  REQUIRE(sampler.ok());
+  for (const float top_p : {1.0f, 0.99f}) {
+    std::vector<DrawArgs> args(16);
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      args[i].logits = row.get();
+      args[i].vocabulary = kVocabulary;
+      args[i].params.top_k = kBest;
+      args[i].params.top_p = top_p;
+      args[i].seed = i;
+    }
+    std::vector<DrawResult> results(args.size());
+    test::require_ok((*sampler)->run(launch_of_teams(8), args, results));
+    for (const DrawResult& result : results) {
+      INFO("top_p " << top_p << " token " << result.token);
+      CHECK(std::count(best.begin(), best.end(), result.token) == 1);
     }
   }
 }
