@@ -39,7 +39,7 @@ if [[ -z $build ]]; then
   stage build cmake --build "$build" -j "$(nproc)" --target "${targets[@]}"
 fi
 
-program() { echo "$build/tests/cuda/cuda_$1_tests"; }
+program() { find "$build/tests/cuda" -name "cuda_$1_tests" -type f; }
 
 failed=0
 for part in "${parts[@]}"; do
