@@ -118,6 +118,7 @@ struct Shape {
   KvType type = KvType::bf16;
   int sequences = 1, before = 0, rows = 1;  // tokens in the cache before the call's rows
   int heads = 32, kv_heads = 8, head_size = 128, page_size = 64;
+  int layers = 0;  // share pages, as in an engine whose pages hold all layers; 0: apart
 };
 
 // Everything a call needs, with `copies` of the cache.
@@ -142,7 +143,7 @@ class Bench {
     first_position_ = device(first_position);
     first_page_ = device(first_page);
     pages_ = device(table);
-    const std::size_t slab =
+    const std::size_t slab = slab_ =
         cuda::kv_slab_bytes(shape.type, shape.page_size, shape.kv_heads, shape.head_size);
     const std::size_t values =
         static_cast<std::size_t>(shape.sequences) * shape.rows * shape.heads * shape.head_size;
@@ -165,8 +166,10 @@ class Bench {
                        keys};
     call_.heads = shape.heads;
     call_.scale = 1 / std::sqrt(static_cast<float>(shape.head_size));
-    for (int i = 0; i < copies; ++i) {
-      caches_.push_back(random_values(slab * table.size() / 2, 2 + i));
+    const auto layers = static_cast<std::size_t>(std::max(shape.layers, 1));
+    call_.kv.page_bytes = slab * layers;
+    for (int i = 0; i < (shape.layers > 0 ? 1 : copies); ++i) {
+      caches_.push_back(random_values(slab * layers * table.size() / 2, 2 + i));
     }
     workspace_ = device<std::byte>(
         cuda::attention_workspace_bytes(call_.sequences.total_rows, shape.sequences, shape.heads,
@@ -181,6 +184,7 @@ class Bench {
   double run(int launches) {
     return seconds(launch_.stream, launches, [&](int i) {
       call_.kv.base = reinterpret_cast<std::byte*>(caches_[i % caches_.size()].get());
+      if (shape_.layers > 0) call_.kv.layer_offset = i % shape_.layers * slab_;
       require(cuda::paged_attention(launch_, call_));
     });
   }
@@ -192,6 +196,7 @@ class Bench {
  private:
   cuda::Launch launch_;
   Shape shape_;
+  std::size_t slab_ = 0;
   cuda::PagedAttentionCall call_;
   std::unique_ptr<int, Free> first_row_, rows_, first_position_, first_page_, pages_;
   std::unique_ptr<__nv_bfloat16, Free> query_, output_;
@@ -255,17 +260,22 @@ void decode(const cuda::Launch& launch) {
   struct Row {
     int sequences, keys, heads, kv_heads, head_size, page_size;
     KvType type;
+    int layers = 0;
   };
   const Row table[] = {
-      {1, 32768, 32, 8, 128, 16, KvType::bf16}, {1, 32768, 32, 8, 128, 64, KvType::bf16},
-      {8, 8192, 32, 8, 128, 16, KvType::bf16},  {8, 8192, 32, 8, 128, 64, KvType::bf16},
-      {32, 2048, 32, 8, 128, 16, KvType::bf16}, {32, 2048, 32, 8, 128, 64, KvType::bf16},
-      {256, 640, 32, 8, 128, 16, KvType::bf16}, {256, 640, 32, 8, 128, 64, KvType::bf16},
-      {1, 640, 32, 8, 128, 64, KvType::bf16},   {8, 640, 32, 8, 128, 64, KvType::bf16},
-      {64, 640, 32, 8, 128, 64, KvType::bf16},  {512, 640, 32, 8, 128, 64, KvType::bf16},
-      {1, 640, 14, 2, 64, 64, KvType::bf16},    {256, 640, 14, 2, 64, 64, KvType::bf16},
-      {32, 2048, 32, 8, 128, 64, KvType::int8}, {256, 640, 32, 8, 128, 64, KvType::int8},
-      {32, 2048, 16, 4, 256, 64, KvType::bf16}, {32, 2048, 32, 8, 128, 64, KvType::f16},
+      {1, 32768, 32, 8, 128, 16, KvType::bf16},     {1, 32768, 32, 8, 128, 64, KvType::bf16},
+      {8, 8192, 32, 8, 128, 16, KvType::bf16},      {8, 8192, 32, 8, 128, 64, KvType::bf16},
+      {32, 2048, 32, 8, 128, 16, KvType::bf16},     {32, 2048, 32, 8, 128, 64, KvType::bf16},
+      {256, 640, 32, 8, 128, 16, KvType::bf16},     {256, 640, 32, 8, 128, 64, KvType::bf16},
+      {1, 640, 32, 8, 128, 64, KvType::bf16},       {8, 640, 32, 8, 128, 64, KvType::bf16},
+      {64, 640, 32, 8, 128, 64, KvType::bf16},      {512, 640, 32, 8, 128, 64, KvType::bf16},
+      {1, 640, 14, 2, 64, 64, KvType::bf16},        {256, 640, 14, 2, 64, 64, KvType::bf16},
+      {32, 2048, 32, 8, 128, 64, KvType::int8},     {256, 640, 32, 8, 128, 64, KvType::int8},
+      {32, 2048, 16, 4, 256, 64, KvType::bf16},     {32, 2048, 32, 8, 128, 64, KvType::f16},
+      {64, 640, 32, 8, 128, 64, KvType::bf16, 32},  {256, 640, 32, 8, 128, 64, KvType::bf16, 32},
+      {512, 640, 32, 8, 128, 64, KvType::bf16, 32}, {512, 640, 32, 8, 128, 16, KvType::bf16, 32},
+      {64, 576, 32, 8, 128, 64, KvType::bf16},      {256, 576, 32, 8, 128, 64, KvType::bf16},
+      {512, 576, 32, 8, 128, 64, KvType::bf16},     {512, 640, 32, 8, 128, 16, KvType::bf16},
   };
   const char* const names[] = {"f32", "f16", "bf16", "int8"};
   for (const Row& row : table) {
@@ -277,19 +287,20 @@ void decode(const cuda::Launch& launch) {
     shape.kv_heads = row.kv_heads;
     shape.head_size = row.head_size;
     shape.page_size = row.page_size;
+    shape.layers = row.layers;
     const double bytes =
         static_cast<double>(row.sequences) *
         (static_cast<double>(row.keys) *
              static_cast<double>(cuda::kv_slab_bytes(row.type, 1, row.kv_heads, row.head_size)) +
          4.0 * row.heads * row.head_size);
-    const int copies = std::max(2, static_cast<int>(1e9 / bytes));
+    const int copies = row.layers > 0 ? row.layers : std::max(2, static_cast<int>(1e9 / bytes));
     Bench bench(launch, shape, std::min(copies, 64));
     const double time = bench.run(std::min(copies, 64));
     std::printf(
-        "%3d x %5d  %2d/%2d d%3d page %2d %-4s: %8.2f us %6.3f TB/s %5.3f  (plan %.2f us)\n",
+        "%3d x %5d  %2d/%2d d%3d page %2d %-4s%s: %8.2f us %6.3f TB/s %5.3f  (plan %.2f us)\n",
         row.sequences, row.keys, row.heads, row.kv_heads, row.head_size, row.page_size,
-        names[static_cast<int>(row.type)], time * 1e6, bytes / time * 1e-12,
-        bytes / time / bandwidth, bench.planning() * 1e6);
+        names[static_cast<int>(row.type)], row.layers > 0 ? " of 32 layers" : "", time * 1e6,
+        bytes / time * 1e-12, bytes / time / bandwidth, bench.planning() * 1e6);
     std::fflush(stdout);
   }
 }

@@ -41,6 +41,9 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(int ordinal, const EngineOp
   device->launch_.multiprocessors = multiprocessors;
   device->launch_.compute_capability = 10 * major + minor;
   device->launch_.deterministic = options.cuda.deterministic;
+  std::size_t free_bytes = 0;
+  Status status = status_of(cudaMemGetInfo(&free_bytes, &device->memory_bytes_), "cudaMemGetInfo");
+  if (!status.ok()) return status;
   return device;
 }
 
@@ -63,6 +66,16 @@ std::string CudaDevice::name() const {
 
 Status CudaDevice::wait() {
   return status_of(cudaStreamSynchronize(stream_.get()), name().c_str());
+}
+
+// A pass waits for the processor anyway once it is queued, so columns need no cut. Rows: as many as
+// a small share of the memory holds, for weights of the head are read once for each such block.
+HeadBlock CudaDevice::head_block(std::int64_t vocabulary) const {
+  constexpr std::size_t kShare = 512;
+  constexpr std::size_t kFewest = 64, kMost = 1024;
+  const auto row = static_cast<std::size_t>(std::max<std::int64_t>(vocabulary, 1)) * sizeof(float);
+  const std::size_t rows = memory_bytes_ / kShare / row / kFewest * kFewest;
+  return {static_cast<int>(std::clamp(rows, kFewest, kMost)), vocabulary};
 }
 
 Result<std::unique_ptr<DeviceBuffer>> CudaDevice::allocate(std::size_t bytes) {

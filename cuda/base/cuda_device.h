@@ -25,6 +25,7 @@ class CudaDevice final : public Device {
   int default_page_size() const override { return 64; }
   KvType default_kv_type() const override { return KvType::bf16; }
   int activation_bytes() const override { return 2; }
+  HeadBlock head_block(std::int64_t vocabulary) const override;
   const ModelOps& ops() const override;
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override;
   Status write(void* to, const void* from, std::size_t bytes) override;
@@ -56,6 +57,7 @@ class CudaDevice final : public Device {
   EngineOptions options_;
   Stream stream_;
   Launch launch_;
+  std::size_t memory_bytes_ = 0;  // of the whole GPU
   std::unique_ptr<Uploader> uploader_;  // while the model is loaded
   std::unique_ptr<LibraryProducts> library_;
   std::optional<CudaScratch> scratch_;

@@ -15,6 +15,10 @@ constexpr int kSingleRows = 9;
 constexpr int kSeveralRows = 65;
 constexpr int kExpandedRows = 385;
 
+std::int64_t address(const DeviceMatrix& matrix) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(matrix.packed()));
+}
+
 Status expand(const Launch& launch, const DeviceMatrix& matrix, std::int64_t first_unit,
               std::int64_t units, std::byte* to) {
   ExpandArgs args;
@@ -53,10 +57,16 @@ bool suits_library(const Launch& launch, const ProductCall& call, const DeviceMa
   return call.rows >= kExpandedRows && scratch_bytes >= 16 * unit_bytes;
 }
 
+bool are_twins(const DeviceMatrix& matrix, const DeviceMatrix& second) {
+  return matrix.kind() == WeightKind::bfloat && second.kind() == WeightKind::bfloat &&
+         matrix.rows() == second.rows() && matrix.columns() == second.columns() &&
+         address(matrix) < address(second);
+}
+
 Status multiply_by_library(const Launch& launch, const ProductCall& call,
-                           const DeviceMatrix& matrix, std::int64_t out_column, std::byte* scratch,
-                           std::size_t scratch_bytes, std::byte* library_workspace,
-                           std::size_t library_bytes) {
+                           const DeviceMatrix& matrix, const DeviceMatrix* twin,
+                           std::int64_t out_column, std::byte* scratch, std::size_t scratch_bytes,
+                           std::byte* library_workspace, std::size_t library_bytes) {
   const std::int64_t begin = call.count > 0 ? call.first : 0;
   const std::int64_t end = call.count > 0 ? begin + call.count : matrix.rows();
   const bool expands = matrix.kind() != WeightKind::bfloat;
@@ -74,6 +84,7 @@ Status multiply_by_library(const Launch& launch, const ProductCall& call,
     LibraryCall part;
     part.weights = reinterpret_cast<const __nv_bfloat16*>(weights);
     part.weight_stride = matrix.padded_columns();
+    if (twin != nullptr) part.second = (address(*twin) - address(matrix)) / 2;
     part.input = call.input;
     part.rows = call.rows;
     part.outputs = stop - row;

@@ -12,12 +12,15 @@ namespace quire::cuda {
 bool suits_library(const Launch& launch, const ProductCall& call, const DeviceMatrix& matrix,
                    std::size_t scratch_bytes);
 
-// Products of one matrix (store_float, store_bfloat16, add_residual; no bias) by call.library, into
-// columns from out_column on. Weights in records are expanded to bfloat16 in `scratch`, some rows
-// after the other.
+// Whether one call of the library can multiply both, as one after the other in memory.
+bool are_twins(const DeviceMatrix& matrix, const DeviceMatrix& second);
+
+// Products of one matrix, or of it and its twin (store_float, store_bfloat16, add_residual; no
+// bias), by call.library, into columns from out_column on. Weights in records are expanded to
+// bfloat16 in `scratch`, some rows after the other.
 Status multiply_by_library(const Launch& launch, const ProductCall& call,
-                           const DeviceMatrix& matrix, std::int64_t out_column, std::byte* scratch,
-                           std::size_t scratch_bytes, std::byte* library_workspace,
-                           std::size_t library_bytes);
+                           const DeviceMatrix& matrix, const DeviceMatrix* twin,
+                           std::int64_t out_column, std::byte* scratch, std::size_t scratch_bytes,
+                           std::byte* library_workspace, std::size_t library_bytes);
 
 }  // namespace quire::cuda

@@ -235,12 +235,16 @@ Status run(const Launch& launch, WeightKind kind, ProductArgs args) {
   return {};
 }
 
-// Gate and up one after the other to memory, some rows at a time, then the gate.
+// Gate and up one after the other to memory, some rows at a time, then the gate. In bfloat16, if
+// the library multiplies: half as much to write and to read.
 Status run_gate_apart(const Launch& launch, const ProductCall& call, const Matrices& matrices) {
   const std::int64_t width = matrices[0]->rows();
   const Workspace workspace(call);
-  const std::int64_t fit =
-      static_cast<std::int64_t>(workspace.gate_bytes / sizeof(float)) / (2 * width);
+  const bool narrow = alike(*matrices[0], *matrices[1]) &&
+                      suits_library(launch, call, *matrices[0], workspace.expanded_bytes) &&
+                      can_gate_bfloat16(width, call.out_stride);
+  const std::size_t element = narrow ? sizeof(__nv_bfloat16) : sizeof(float);
+  const auto fit = static_cast<std::int64_t>(workspace.gate_bytes / element) / (2 * width);
   const int most = static_cast<int>(std::min<std::int64_t>(call.rows, fit));
   if (most < 1) {
     return error(StatusCode::internal, "product: {} bytes of workspace for {} outputs",
@@ -250,14 +254,14 @@ Status run_gate_apart(const Launch& launch, const ProductCall& call, const Matri
     ProductCall part = call;
     part.rows = std::min(most, call.rows - done);
     part.input += done * matrices[0]->columns();
-    part.epilogue = Epilogue::store_float;
-    part.out_float = reinterpret_cast<float*>(workspace.gate);
-    part.out_bfloat16 = nullptr;
+    part.epilogue = narrow ? Epilogue::store_bfloat16 : Epilogue::store_float;
+    part.out_float = narrow ? nullptr : reinterpret_cast<float*>(workspace.gate);
+    part.out_bfloat16 = narrow ? reinterpret_cast<__nv_bfloat16*>(workspace.gate) : nullptr;
     part.out_stride = 2 * width;
     if (Status status = product(launch, part); !status) return status;
-    Status status =
-        apply_gate(launch, call.epilogue, part.out_float, part.rows, static_cast<int>(width),
-                   call.out_bfloat16 + done * call.out_stride, call.out_stride);
+    Status status = apply_gate(launch, call.epilogue, {part.out_float, part.out_bfloat16},
+                               part.rows, static_cast<int>(width),
+                               call.out_bfloat16 + done * call.out_stride, call.out_stride);
     if (!status) return status;
   }
   return {};
@@ -274,10 +278,15 @@ Status run_alike(const Launch& launch, const ProductCall& call, const Matrices& 
     const std::int64_t begin = call.count > 0 ? call.first : 0;
     const std::int64_t end = call.count > 0 ? begin + call.count : matrices[i]->rows();
     if (library) {
-      Status status =
-          multiply_by_library(launch, call, *matrices[i], out_column, workspace.expanded,
-                              workspace.expanded_bytes, workspace.partials, kPartialBytes);
+      const bool twins = i + 1 < last && are_twins(*matrices[i], *matrices[i + 1]);
+      Status status = multiply_by_library(
+          launch, call, *matrices[i], twins ? matrices[i + 1] : nullptr, out_column,
+          workspace.expanded, workspace.expanded_bytes, workspace.partials, kPartialBytes);
       if (!status) return status;
+      if (twins) {
+        out_column += end - begin;
+        ++i;
+      }
     } else {
       add_part(args, *matrices[i], call.bias[i], begin, end, out_column);
     }

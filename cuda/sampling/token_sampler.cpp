@@ -13,12 +13,15 @@
 namespace quire::cuda {
 namespace {
 
+// Draws with penalties or bias of which changed logits and counts are held at once.
+constexpr int kMostChanged = 64;
+
 // Bytes of each part of the device memory; multiples of 256.
 struct Parts {
   std::size_t logits = 0, counts = 0;
 
   Parts(int rows, int vocabulary) {
-    const auto r = static_cast<std::uint64_t>(std::max(rows, 1));
+    const auto r = static_cast<std::uint64_t>(std::clamp(rows, 1, kMostChanged));
     const CheckedSize row = CheckedSize(row_stride(vocabulary)) * sizeof(float);
     const std::size_t most = (row * r).get().value_or(SIZE_MAX / 8);
     logits = counts = round_up<std::size_t>(std::min(most, SIZE_MAX / 8), 256);
@@ -30,6 +33,10 @@ struct Parts {
     return round_up<std::size_t>(static_cast<std::size_t>(std::max(vocabulary, 1)), 4);
   }
 };
+
+bool changes(const DrawArgs& args) {
+  return args.draw && sampling::changes_logits(args.params);
+}
 
 bool has_penalties(const DrawParams& params) {
   return params.repetition_penalty != 1 || params.frequency_penalty != 0 ||
@@ -116,7 +123,7 @@ DeviceDraw TokenSampler::describe(const DrawArgs& args, int slot) {
   draw.top_logprobs = args.logprobs;
   draw.uniform = sampling::uniform(args.seed, static_cast<std::uint32_t>(args.choice),
                                    static_cast<std::uint32_t>(args.position));
-  if (!args.draw || !sampling::changes_logits(params)) return draw;
+  if (!changes(args)) return draw;
 
   const std::size_t row = static_cast<std::size_t>(slot) * Parts::row_stride(vocabulary_);
   draw.changed = changed_ + row;
@@ -154,14 +161,25 @@ Status TokenSampler::run(const Launch& launch, std::span<const DrawArgs> draws,
     return error(StatusCode::internal, "sample: {} draws, {} results", draws.size(),
                  results.size());
   }
-  for (std::size_t first = 0; first < draws.size(); first += static_cast<std::size_t>(rows_)) {
-    const std::size_t count = std::min(draws.size() - first, static_cast<std::size_t>(rows_));
+  for (std::size_t first = 0; first < draws.size();) {
+    const std::size_t count = next_batch(draws.subspan(first));
     if (Status s = run_batch(launch, draws.subspan(first, count), results.subspan(first, count));
         !s.ok()) {
       return s;
     }
+    first += count;
   }
   return {};
+}
+
+// How many of the draws there is room for.
+std::size_t TokenSampler::next_batch(std::span<const DrawArgs> draws) const {
+  const std::size_t most = std::min(draws.size(), static_cast<std::size_t>(rows_));
+  int changed = 0;
+  for (std::size_t i = 0; i < most; ++i) {
+    if (changes(draws[i]) && ++changed > kMostChanged) return i;
+  }
+  return most;
 }
 
 Status TokenSampler::run_batch(const Launch& launch, std::span<const DrawArgs> draws,
@@ -171,14 +189,17 @@ Status TokenSampler::run_batch(const Launch& launch, std::span<const DrawArgs> d
   for (std::size_t i = 0; i < draws.size(); ++i) {
     if (!on_device(draws[i])) continue;
     owners.push_back(i);
-    if (sampling::changes_logits(draws[i].params)) words += most_words(draws[i]);
+    if (changes(draws[i])) words += most_words(draws[i]);
   }
   std::vector<bool> drawn(draws.size(), false);
   if (!owners.empty()) {
     if (Status s = make_room_for_words(words); !s.ok()) return s;
     words_ = 0;
+    int slot = 0;
     for (std::size_t d = 0; d < owners.size(); ++d) {
-      draws_[d] = describe(draws[owners[d]], static_cast<int>(d));
+      const DrawArgs& draw = draws[owners[d]];
+      draws_[d] = describe(draw, slot);
+      if (changes(draw)) ++slot;
     }
     if (Status s = draw_on_device(launch, static_cast<int>(owners.size())); !s.ok()) return s;
     for (std::size_t d = 0; d < owners.size(); ++d) {

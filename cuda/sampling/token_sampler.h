@@ -20,7 +20,7 @@ namespace quire::cuda {
 // thousands of tokens) is drawn by quire::draw_token over a copied row.
 class TokenSampler {
  public:
-  // Memory for draws over `rows` rows of logits at a time. Errors: out_of_memory, device_error.
+  // For up to `rows` draws at a time, of which some may change logits. Errors: out_of_memory, device_error.
   static Result<std::unique_ptr<TokenSampler>> create(int rows, int vocabulary);
   // Device bytes that create allocates.
   static std::size_t device_bytes(int rows, int vocabulary);
@@ -36,6 +36,7 @@ class TokenSampler {
   TokenSampler(int rows, int vocabulary) : rows_(rows), vocabulary_(vocabulary) {}
   Status allocate();
   bool on_device(const DrawArgs& args) const;
+  std::size_t next_batch(std::span<const DrawArgs> draws) const;
   Status run_batch(const Launch& launch, std::span<const DrawArgs> draws,
                    std::span<DrawResult> results);
   Status make_room_for_words(std::size_t words);
@@ -51,7 +52,7 @@ class TokenSampler {
   int vocabulary_;
   int most_vocabulary_ = 0;      // of the kernel
   std::byte* device_ = nullptr;  // changed logits, counts
-  float* changed_ = nullptr;     // [rows][vocabulary, rounded up]
+  float* changed_ = nullptr;     // [changed rows][vocabulary, rounded up]
   std::int32_t* counts_ = nullptr;
   // The kernel itself reads the draws there, and writes the results.
   PinnedBytes host_;

@@ -26,6 +26,7 @@ class CpuDevice final : public Device {
   int default_page_size() const override { return 16; }
   KvType default_kv_type() const override { return pairs_ ? KvType::bf16 : KvType::f16; }
   int activation_bytes() const override { return sizeof(float); }
+  HeadBlock head_block(std::int64_t) const override { return {64, 16384}; }
   const ModelOps& ops() const override;
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override;
   Status write(void* to, const void* from, std::size_t bytes) override;

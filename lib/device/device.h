@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,6 +43,12 @@ struct WorkLimits {
   int context = 0;  // tokens of a sequence
 };
 
+// What one call of the head computes: rows of a pass, and columns of the vocabulary.
+struct HeadBlock {
+  int rows = 0;
+  std::int64_t columns = 0;  // a multiple of 64, or all
+};
+
 // Where a model is computed: memory, packing of weights, and the table of operations. Used from one
 // thread at a time.
 class Device {
@@ -55,6 +62,10 @@ class Device {
   // Bytes of an element of the arrays between operations: queries, attention's output, the MLP's
   // inner rows and what the head reads.
   virtual int activation_bytes() const = 0;
+  // The most that a call of the head should compute of a vocabulary: small enough that a pass can
+  // be left between two calls, large enough that weights are not read more often than needed. The
+  // logits of that many rows are kept in memory.
+  virtual HeadBlock head_block(std::int64_t vocabulary) const = 0;
   virtual const ModelOps& ops() const = 0;
 
   // Zero-filled memory, aligned to 64 bytes.

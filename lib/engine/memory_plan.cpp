@@ -11,7 +11,6 @@ namespace quire {
 namespace {
 
 constexpr int kDefaultContext = 8192;
-constexpr int kMostLogitRows = 64;
 constexpr std::size_t kDefaultKvBytes = std::size_t{2} << 30;
 
 Status refuse(std::string_view option, long long found, std::string_view wanted) {
@@ -60,7 +59,8 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
   limits.context = estimate.context;
   limits.rows = options.scheduling.max_step_tokens;
   limits.sequences = options.scheduling.max_running;
-  limits.logit_rows = std::min(kMostLogitRows, options.scheduling.max_running);
+  limits.logit_rows =
+      std::min(device.head_block(config.vocabulary).rows, options.scheduling.max_running);
   limits.page_size =
       options.cache.page_size > 0 ? options.cache.page_size : device.default_page_size();
   limits.kv_type = options.cache.type.value_or(device.default_kv_type());

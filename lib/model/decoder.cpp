@@ -8,9 +8,6 @@
 namespace quire::model {
 namespace {
 
-// Columns of the vocabulary computed by one head operation, so that a step's time limit is seen
-// often enough; a multiple of 64.
-constexpr std::int64_t kHeadColumns = 16384;
 constexpr std::uint64_t kLine = 64;  // bytes that an array may be rounded up to
 
 struct Sizes {
@@ -87,7 +84,10 @@ std::size_t Decoder::page_bytes(const KvGroupSpec& group, const Device& device, 
 }
 
 Decoder::Decoder(const Model& model, Device& device, const DecoderLimits& limits)
-    : model_(model), device_(device), limits_(limits) {}
+    : model_(model),
+      device_(device),
+      limits_(limits),
+      head_columns_(device.head_block(model.config.vocabulary).columns) {}
 
 Result<std::unique_ptr<Decoder>> Decoder::create(const Model& model, Device& device,
                                                  const DecoderLimits& limits) {
@@ -390,7 +390,7 @@ Status Decoder::run_head() {
   args.input = normed_;
   args.head = model_.head;
   args.first = head_column_;
-  args.count = std::min<std::int64_t>(kHeadColumns, model_.config.vocabulary - head_column_);
+  args.count = std::min(head_columns_, model_.config.vocabulary - head_column_);
   args.scale = model_.config.logit_scale;
   args.soft_cap = model_.config.logit_soft_cap;
   args.logits = logits_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -91,6 +92,7 @@ class Decoder {
   const Model& model_;
   Device& device_;
   DecoderLimits limits_;
+  std::int64_t head_columns_;  // of one head operation
 
   // Device memory; shapes for limits_.rows rows.
   std::vector<std::unique_ptr<DeviceBuffer>> buffers_;

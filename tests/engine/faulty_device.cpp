@@ -29,6 +29,9 @@ class FaultyDevice final : public Device {
   int default_page_size() const override { return inner_->default_page_size(); }
   KvType default_kv_type() const override { return inner_->default_kv_type(); }
   int activation_bytes() const override { return inner_->activation_bytes(); }
+  HeadBlock head_block(std::int64_t vocabulary) const override {
+    return inner_->head_block(vocabulary);
+  }
   const ModelOps& ops() const override;
   Device& inner() { return *inner_; }
 
