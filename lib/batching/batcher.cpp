@@ -68,7 +68,7 @@ bool Batcher::cancel(RequestId id) {
     if (s == nullptr) continue;
     b.leave_queue(s);
     s->request = nullptr;
-    if (s->in_flight) continue;  // its pages are being written
+    if (s->in_flight || s->ahead) continue;  // its pages are being written
     b.give_back_pages(s);
     b.destroy(s);
   }
@@ -290,10 +290,13 @@ void Batcher::commit(const Plan& plan, std::span<const DrawOutcome> outcomes, do
     }
     draw += draws;
   }
+  b.promote_ahead();
 }
 
 void Batcher::fail(const Plan& plan) {
-  if (plan.serial != 0 && plan.serial == impl_->flight.serial) impl_->fail();
+  if (plan.serial == 0) return;
+  if (plan.serial == impl_->flight.serial) return impl_->fail();
+  if (plan.serial == impl_->ahead.serial) impl_->drop_ahead();
 }
 
 void Batcher::clear_cache() {

@@ -66,7 +66,9 @@ struct PageCounts {
 // request queue.
 //
 // A plan is a transaction: pages are reserved by `plan`, and `commit` or `fail` must follow before
-// the next plan. Nothing is published to the prefix cache before commit.
+// the next plan. Nothing is published to the prefix cache before commit. One more plan may be made
+// ahead, on top of the pass in flight: a device that computes passes in their order can begin it
+// before the tokens that it goes on from are known here.
 //
 // Out of memory: `add`, `plan` and `can_ever_fit` may throw std::bad_alloc, the rest
 // does not. Every request is there as before; after a `plan` that threw, all pages are free,
@@ -93,6 +95,14 @@ class Batcher {
   // live request: admits, evicts cached pages, preempts (newest of the lowest priority).
   Plan plan(const PlanLimits& limits, double now);
 
+  // While a plan is in flight: the pass after it, in which every running answer goes on by the
+  // token that the pass in flight draws for it (Plan::token_draws). Empty if that pass does not
+  // give one token to each running sequence, if anything waits, or if there are no free pages for
+  // it; then `plan` follows the commit. After the commit of the pass in flight this one is in
+  // flight, to be committed or failed in its turn; draws of answers that have ended by then change
+  // nothing.
+  Plan plan_ahead(double now);
+
   // The pass was computed. Appends tokens, publishes full pages, retires finished choices, frees
   // pages behind windows. `outcomes` has one entry for each draw of the plan, also of requests that
   // were cancelled meanwhile. A choice ends at max_tokens in any case; a request with max_tokens 0
@@ -102,6 +112,7 @@ class Batcher {
   void commit(const Plan& plan, std::span<const DrawOutcome> outcomes, double now);
 
   // The pass failed: publishes nothing and keeps none of its pages; its requests are planned again.
+  // The same goes for a plan made ahead of it; that one may also fail alone.
   void fail(const Plan& plan);
 
   bool has_request(RequestId id) const;

@@ -38,7 +38,9 @@ Status Batcher::Impl::check() const {
         }
         if (table[i] == kNoPage) continue;
         ++references[g][static_cast<std::size_t>(table[i])];
-        // What is still to be written belongs to this sequence alone.
+        // What is still to be written belongs to this sequence alone; behind the end of an answer
+        // nobody reads what a pass made ahead writes.
+        if (s.request == nullptr) continue;
         const bool own = i == s.own_page && i == s.computed / options.page_size;
         const bool written = own || (s.in_flight && (i + 1) * options.page_size > s.computed);
         if (written &&

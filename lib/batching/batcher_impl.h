@@ -49,8 +49,8 @@ struct Flight {
 
 // The parts of the batcher, by file: batcher.cpp plans and keeps the books, admission.cpp chooses
 // and admits waiting sequences, growth.cpp finds pages for running ones and preempts, outcome.cpp
-// commits, recover.cpp repairs, fit.cpp computes what can ever fit, report.cpp answers questions,
-// batcher_check.cpp checks.
+// commits, ahead.cpp plans on top of a pass in flight, recover.cpp repairs, fit.cpp computes what
+// can ever fit, report.cpp answers questions, batcher_check.cpp checks.
 struct Batcher::Impl {
   explicit Impl(const BatcherOptions& options);
 
@@ -106,6 +106,15 @@ struct Batcher::Impl {
   void uncount_passed();
   void fail();
 
+  // ahead.cpp
+  bool can_plan_ahead() const;
+  bool make_plan_ahead(Plan* plan);
+  bool grow_ahead(Sequence* s, int position);
+  void add_slice_ahead(Plan* plan, Sequence* s, int position, std::int32_t draw);
+  void promote_ahead() noexcept;
+  void drop_ahead() noexcept;
+  void forget_ahead() noexcept;
+
   // recover.cpp
   void recover() noexcept;
   void abandon_plan() noexcept;
@@ -133,6 +142,7 @@ struct Batcher::Impl {
   std::vector<std::pair<RequestId, RequestReport>> retired;        // since the last plan
 
   Flight flight;
+  Flight ahead;  // on top of it; serial 0: none
   std::uint64_t last_serial = 0;
   std::uint64_t last_sequence = 0;
   std::uint64_t last_arrival = 0;

@@ -9,6 +9,7 @@ void Batcher::Impl::commit_entry(const PassEntry& entry, std::span<const DrawOut
   Sequence* s = entry.sequence;
   s->in_flight = false;
   if (s->request == nullptr) {  // cancelled meanwhile
+    if (s->ahead) return;
     give_back_pages(s);
     destroy(s);
     return;
@@ -31,8 +32,12 @@ void Batcher::Impl::retire(Sequence* s) {
   const int choice = s->choice;
   publish_if_memory_lasts([&] { publish_tail(s); });
   leave_queue(s);
-  give_back_pages(s);
-  destroy(s);
+  if (s->ahead) {
+    s->request = nullptr;  // the next pass writes its pages
+  } else {
+    give_back_pages(s);
+    destroy(s);
+  }
   end_choice(request, choice);
 }
 
@@ -163,6 +168,7 @@ void Batcher::Impl::uncount_passed() {
 }
 
 void Batcher::Impl::fail() {
+  drop_ahead();
   for (auto growth = flight.growth.rbegin(); growth != flight.growth.rend(); ++growth) {
     PageTable& table = growth->sequence->tables[static_cast<std::size_t>(growth->group)];
     PageAllocator& a = allocator(growth->group);

@@ -23,6 +23,7 @@ void Batcher::Impl::recover() noexcept {
     s.looked_up_at = ~std::uint64_t{0};
     if (s.request != nullptr) waiting.insert(&s);
   }
+  forget_ahead();
 }
 
 // Memory ran out while a plan was made.

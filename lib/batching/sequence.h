@@ -51,6 +51,7 @@ struct Sequence {
   bool answering = false;            // past its prompt: decodes
   bool running = false;
   bool in_flight = false;  // part of the pass between plan and commit
+  bool ahead = false;      // part of the pass planned ahead; without a request: only that holds it
   int passed = 0;          // later requests admitted before it since it waits
 
   std::vector<PageTable> tables;  // [group]

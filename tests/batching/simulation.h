@@ -69,14 +69,31 @@ class Simulation {
     return p;
   }
 
-  void commit(const Plan& p) {
+  // A pass on top of one that was planned and not yet committed; often there is none.
+  Plan plan_ahead() {
+    Plan p = batcher.plan_ahead(now);
+    check();
+    if (p.empty()) return p;
+    expect(p.token_draws.size() == p.tokens.size(), "rows without a draw to go on from");
+    expect(p.copies.empty() && p.prefill_tokens == 0, "more than answers that go on");
+    check_shape(p, {});
+    return p;
+  }
+
+  void commit(Plan p) {
     now += 1;
+    for (std::size_t row = 0; row < p.token_draws.size(); ++row) {
+      p.tokens[row] = drawn_.at(static_cast<std::size_t>(p.token_draws[row]));
+    }
     const auto states = model_.run(p, random);
+    const bool ahead = !p.token_draws.empty();
+    drawn_.clear();
     std::vector<DrawOutcome> outcomes;
     for (const PlanDraw& draw : p.draws) {
       const std::size_t row =
           static_cast<std::size_t>(p.logit_rows.at(static_cast<std::size_t>(draw.logit_row)));
-      outcomes.push_back(outcome(draw, states.at(row)));
+      outcomes.push_back(outcome(draw, states.at(row), ahead));
+      drawn_.push_back(outcomes.back().token);
     }
     record_prompt_rows(p);
     batcher.commit(p, outcomes, now);
@@ -135,11 +152,12 @@ class Simulation {
   int rows = 0;
 
  private:
-  DrawOutcome outcome(const PlanDraw& draw, std::uint64_t state) {
+  DrawOutcome outcome(const PlanDraw& draw, std::uint64_t state, bool ahead) {
     Tracked& r = requests.at(draw.request);
     DrawOutcome result;
     result.token = draw_token(state, draw.choice, vocabulary_);
     if (r.cancelled) return result;
+    if (ahead && r.ended.at(static_cast<std::size_t>(draw.choice)) > 0) return result;
     auto& answer = r.answers.at(static_cast<std::size_t>(draw.choice));
     int& ended = r.ended.at(static_cast<std::size_t>(draw.choice));
     expect(ended == 0, "a draw for a choice that has ended");
@@ -226,6 +244,7 @@ class Simulation {
 
   int vocabulary_;
   ScriptedModel model_;
+  std::vector<std::int32_t> drawn_;  // by the pass committed last
   RequestId last_id_ = 0;
   int live_ = 0;
 };

@@ -65,7 +65,8 @@ BatchRequest random_request(Simulation& sim, const Mix& m, std::vector<std::vect
   return r;
 }
 
-void run_one(std::uint64_t seed) {
+// Returns how many passes were planned ahead.
+int run_one(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const Mix m = make_mix(random);
   Simulation sim(m.options, seed);
@@ -73,6 +74,7 @@ void run_one(std::uint64_t seed) {
   std::vector<RequestId> ids;
   int to_submit = 25;
   const bool disturb = seed % 3 != 0;
+  int planned_ahead = 0;
   while (to_submit > 0 || sim.live() > 0) {
     for (int i = pick(sim.random, 0, 3); i > 0 && to_submit > 0; --i) {
       BatchRequest r = random_request(sim, m, texts);
@@ -89,12 +91,22 @@ void run_one(std::uint64_t seed) {
     if (sim.random() % 2) limits.max_tokens = pick(sim.random, 1, m.options.max_step_tokens);
     if (sim.random() % 2) limits.max_chunk = pick(sim.random, 1, 16);
     maybe_cancel();
-    const Plan plan = sim.plan(limits);
-    maybe_cancel();
-    if (!plan.empty() && disturb && sim.random() % 12 == 0) {
-      sim.fail(plan);
-    } else if (!plan.empty()) {
+    Plan plan = sim.plan(limits);
+    while (!plan.empty()) {
+      maybe_cancel();
+      Plan ahead = sim.random() % 4 != 0 ? sim.plan_ahead() : Plan();
+      planned_ahead += ahead.empty() ? 0 : 1;
+      maybe_cancel();
+      if (disturb && sim.random() % 12 == 0) {
+        sim.fail(plan);  // and with it what was planned ahead
+        break;
+      }
+      if (disturb && !ahead.empty() && sim.random() % 12 == 0) {
+        sim.fail(ahead);
+        ahead = Plan();
+      }
       sim.commit(plan);
+      plan = std::move(ahead);
     }
     if (sim.random() % 60 == 0) sim.batcher.clear_cache();
     if (sim.random() % 5 == 0 && !ids.empty()) {
@@ -111,17 +123,20 @@ void run_one(std::uint64_t seed) {
   sim.batcher.clear_cache();
   sim.check();
   expect(sim.batcher.pages().free == sim.batcher.pages().total, "pages stay behind");
+  return planned_ahead;
 }
 
 }  // namespace
 
 TEST_CASE("every answer is the reference's under load, faults and cancellation") {
   const int runs = 600;
+  int planned_ahead = 0;
   for (int i = 0; i < runs; ++i) {
     const std::uint64_t seed = 1000 + static_cast<std::uint64_t>(i);
     INFO("seed " << seed);
-    REQUIRE_NOTHROW(run_one(seed));
+    REQUIRE_NOTHROW(planned_ahead += run_one(seed));
   }
+  CHECK(planned_ahead > 1000);
 }
 
 }  // namespace quire::test
