@@ -57,7 +57,7 @@ class CudaDevice final : public Device {
   EngineOptions options_;
   Stream stream_;
   Launch launch_;
-  std::size_t memory_bytes_ = 0;  // of the whole GPU
+  std::size_t memory_bytes_ = 0;        // of the whole GPU
   std::unique_ptr<Uploader> uploader_;  // while the model is loaded
   std::unique_ptr<LibraryProducts> library_;
   std::optional<CudaScratch> scratch_;

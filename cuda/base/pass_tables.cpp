@@ -30,9 +30,9 @@ std::size_t PassTables::capacity(const WorkLimits& limits) {
   const auto rows = static_cast<std::uint64_t>(limits.rows);
   const auto sequences = static_cast<std::uint64_t>(limits.sequences);
   const auto groups = static_cast<std::uint64_t>(limits.groups);
-  const CheckedSize total = CheckedSize(5 * rows) + 3 * sequences +
+  const CheckedSize total = CheckedSize(6 * rows) + 3 * sequences +
                             CheckedSize(groups) * sequences * (table_pages(limits) + 1) +
-                            most_copies(limits) * 3 + kLine * (8 + 2 * groups) +
+                            most_copies(limits) * 3 + kLine * (9 + 2 * groups) +
                             kLine * most_copies(limits);
   return total.get().value_or(SIZE_MAX);
 }
@@ -79,7 +79,8 @@ Status PassTables::check(const BeginPassArgs& args) const {
   const auto rows = static_cast<std::int64_t>(args.tokens.size());
   if (rows < 1 || rows > limits_.rows || args.positions.size() != args.tokens.size() ||
       args.rope_choices.size() != args.tokens.size() ||
-      args.logit_rows.size() > args.tokens.size()) {
+      args.logit_rows.size() > args.tokens.size() ||
+      (!args.token_draws.empty() && args.token_draws.size() != args.tokens.size())) {
     return error(StatusCode::internal, "{}: {} tokens (at most {}), {} positions, {} choices",
                  kWhat, rows, limits_.rows, args.positions.size(), args.rope_choices.size());
   }
@@ -229,6 +230,15 @@ Status PassTables::upload(cudaStream_t stream, const BeginPassArgs& args) {
   }
   if (status = add_sequences(args); !status.ok()) return status;
   if (status = add_copies(args); !status.ok()) return status;
+  drawn_tokens_ = nullptr;
+  token_draws_ = nullptr;
+  if (!args.token_draws.empty()) {
+    auto added = add(args.token_draws);
+    if (!added) return added.status();
+    token_draws_ = *added;
+    drawn_tokens_ = reinterpret_cast<std::int32_t*>(device_->data()) +
+                    (tokens_ - reinterpret_cast<const std::int32_t*>(device_->data()));
+  }
   status = status_of(cudaMemcpyAsync(device_->data(), host_.get(), used_ * sizeof(std::int32_t),
                                      cudaMemcpyHostToDevice, stream),
                      "begin_pass");

@@ -26,7 +26,11 @@ class PassTables {
   Status upload(cudaStream_t stream, const BeginPassArgs& args);
 
   int rows() const { return rows_; }
-  const std::int32_t* tokens() const { return tokens_; }              // [rows]
+  const std::int32_t* tokens() const { return tokens_; }  // [rows]
+  // Where tokens that draws of the pass before choose are to be put, and which draws: both null if
+  // there are none.
+  std::int32_t* drawn_tokens() { return drawn_tokens_; }              // [rows]
+  const std::int32_t* token_draws() const { return token_draws_; }    // [rows]
   const std::int32_t* positions() const { return positions_; }        // [rows]
   const std::int32_t* rope_choices() const { return rope_choices_; }  // [rows]
   const std::int32_t* logit_rows() const { return logit_rows_; }      // [logit_row_count]
@@ -64,6 +68,8 @@ class PassTables {
   int rows_ = 0;
   int logit_row_count_ = 0;
   const std::int32_t* tokens_ = nullptr;
+  std::int32_t* drawn_tokens_ = nullptr;
+  const std::int32_t* token_draws_ = nullptr;
   const std::int32_t* positions_ = nullptr;
   const std::int32_t* rope_choices_ = nullptr;
   const std::int32_t* logit_rows_ = nullptr;

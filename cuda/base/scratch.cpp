@@ -91,7 +91,7 @@ Result<CudaScratch> CudaScratch::create(int ordinal, const WorkLimits& limits, i
   auto tables = PassTables::create(ordinal, limits);
   if (!tables) return tables.status();
   scratch.tables_ = std::move(*tables);
-  auto sampler = TokenSampler::create(std::max(limits.logit_rows, 1), limits.vocabulary);
+  auto sampler = TokenSampler::create(ordinal, std::max(limits.logit_rows, 1), limits.vocabulary);
   if (!sampler) return sampler.status();
   scratch.sampler_ = std::move(*sampler);
   if (limits.experts > 0) {

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/error.h"
 #include "operations/operations.h"
 #include "operations/row_kernels.h"
+#include "sampling/draw_tokens.h"
 
 namespace quire::cuda {
 namespace {
@@ -33,6 +35,18 @@ Status begin_pass(CudaDevice& device, const BeginPassArgs& args) {
   // A pass that failed may have left its recording open, and nothing else could be queued.
   device.graphs().begin(device.launch().stream, {});
   if (Status s = tables.upload(device.launch().stream, args); !s.ok()) return s;
+  TokenSampler& sampler = device.scratch()->sampler();
+  if (args.awaited == 0) sampler.forget();
+  if (tables.token_draws() != nullptr) {
+    const DeviceDrawResult* results = sampler.results_of(args.awaited);
+    if (results == nullptr) {
+      return error(StatusCode::internal, "begin_pass: nobody awaits draws of number {}",
+                   args.awaited);
+    }
+    Status status = take_tokens(device.launch(), results, tables.token_draws(), tables.rows(),
+                                tables.drawn_tokens());
+    if (!status.ok()) return status;
+  }
   for (const RotationArgs& table : args.rotations) {
     Status status = rotation_rows(device.launch(), tables.positions(), tables.rope_choices(),
                                   tables.rows(), table);

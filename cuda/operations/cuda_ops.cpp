@@ -41,6 +41,7 @@ constexpr ModelOps kOperations{
     .final_norm = recorded<FinalNormArgs, final_norm>(),
     .head = recorded<HeadArgs, head>(),
     .sample = Operation<SampleArgs>(on_device<SampleArgs, sample>),
+    .await_draws = Operation<AwaitDrawsArgs>(on_device<AwaitDrawsArgs, await_draws>),
     .copy_pages = Operation<CopyPagesArgs>(on_device<CopyPagesArgs, copy_pages>),
     .end_pass = Operation<EndPassArgs>(on_device<EndPassArgs, end_pass>),
 };

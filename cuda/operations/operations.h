@@ -18,6 +18,7 @@ Status mlp_output(CudaDevice& device, const MlpOutputArgs& args);
 Status final_norm(CudaDevice& device, const FinalNormArgs& args);
 Status head(CudaDevice& device, const HeadArgs& args);
 Status sample(CudaDevice& device, const SampleArgs& args);
+Status await_draws(CudaDevice& device, const AwaitDrawsArgs& args);
 Status copy_pages(CudaDevice& device, const CopyPagesArgs& args);
 Status end_pass(CudaDevice& device, const EndPassArgs& args);
 

@@ -158,7 +158,22 @@ std::size_t shared_bytes(int vocabulary) {
   return blocks * (sizeof(double) + sizeof(float));
 }
 
+constexpr int kTakeThreads = 256;
+
+__global__ void take_kernel(const DeviceDrawResult* results, const std::int32_t* draws, int rows,
+                            std::int32_t* tokens) {
+  const int row = static_cast<int>(blockIdx.x) * kTakeThreads + static_cast<int>(threadIdx.x);
+  if (row < rows) tokens[row] = results[draws[row]].token;
+}
+
 }  // namespace
+
+Status take_tokens(const Launch& launch, const DeviceDrawResult* results, const std::int32_t* draws,
+                   int rows, std::int32_t* tokens) {
+  const dim3 grid(static_cast<unsigned>((rows + kTakeThreads - 1) / kTakeThreads));
+  take_kernel<<<grid, kTakeThreads, 0, launch.stream>>>(results, draws, rows, tokens);
+  return status_of(cudaGetLastError(), "taking drawn tokens");
+}
 
 Result<int> prepare_draws() {
   const auto kernel = reinterpret_cast<const void*>(draw_kernel);

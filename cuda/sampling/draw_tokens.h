@@ -19,4 +19,8 @@ Result<int> prepare_draws();
 Status draw_tokens(const Launch& launch, const DeviceDraw* draws, const std::int32_t* words,
                    int count, int vocabulary, DeviceDrawResult* results);
 
+// tokens[row] = the token of results[draws[row]], which earlier work on the stream writes.
+Status take_tokens(const Launch& launch, const DeviceDrawResult* results, const std::int32_t* draws,
+                   int rows, std::int32_t* tokens);
+
 }  // namespace quire::cuda

@@ -64,8 +64,8 @@ std::size_t TokenSampler::device_bytes(int rows, int vocabulary) {
   return Parts(rows, vocabulary).total();
 }
 
-Result<std::unique_ptr<TokenSampler>> TokenSampler::create(int rows, int vocabulary) {
-  std::unique_ptr<TokenSampler> sampler(new TokenSampler(std::max(rows, 1), vocabulary));
+Result<std::unique_ptr<TokenSampler>> TokenSampler::create(int ordinal, int rows, int vocabulary) {
+  std::unique_ptr<TokenSampler> sampler(new TokenSampler(ordinal, std::max(rows, 1), vocabulary));
   if (Status status = sampler->allocate(); !status.ok()) return status;
   return sampler;
 }
@@ -82,11 +82,17 @@ Status TokenSampler::allocate() {
   counts_ = reinterpret_cast<std::int32_t*>(device_ + parts.logits);
   const std::size_t draw_bytes = round_up<std::size_t>(
       static_cast<std::size_t>(rows_) * sizeof(DeviceDraw), alignof(std::max_align_t));
-  auto host = pinned_bytes(draw_bytes + static_cast<std::size_t>(rows_) * sizeof(DeviceDrawResult));
-  if (!host) return host.status();
-  host_ = std::move(*host);
-  draws_ = reinterpret_cast<DeviceDraw*>(host_.get());
-  results_ = reinterpret_cast<DeviceDrawResult*>(host_.get() + draw_bytes);
+  for (Slot& slot : slots_) {
+    auto host =
+        pinned_bytes(draw_bytes + static_cast<std::size_t>(rows_) * sizeof(DeviceDrawResult));
+    if (!host) return host.status();
+    slot.host = std::move(*host);
+    slot.draws = reinterpret_cast<DeviceDraw*>(slot.host.get());
+    slot.results = reinterpret_cast<DeviceDrawResult*>(slot.host.get() + draw_bytes);
+    auto computed = create_event();
+    if (!computed) return computed.status();
+    slot.computed = std::move(*computed);
+  }
   const auto most = prepare_draws();
   if (!most) return most.status();
   most_vocabulary_ = *most;
@@ -100,7 +106,6 @@ Status TokenSampler::allocate() {
 
 TokenSampler::~TokenSampler() {
   cudaFree(device_);
-  cudaFree(device_words_);
 }
 
 bool TokenSampler::on_device(const DrawArgs& args) const {
@@ -108,7 +113,7 @@ bool TokenSampler::on_device(const DrawArgs& args) const {
          args.params.bias.size() <= kMostBias && args.vocabulary == vocabulary_;
 }
 
-DeviceDraw TokenSampler::describe(const DrawArgs& args, int slot) {
+DeviceDraw TokenSampler::describe(const DrawArgs& args, Slot& slot, int changed) {
   const DrawParams& params = args.params;
   DeviceDraw draw;
   draw.raw = args.logits;
@@ -125,21 +130,21 @@ DeviceDraw TokenSampler::describe(const DrawArgs& args, int slot) {
                                    static_cast<std::uint32_t>(args.position));
   if (!changes(args)) return draw;
 
-  const std::size_t row = static_cast<std::size_t>(slot) * Parts::row_stride(vocabulary_);
+  const std::size_t row = static_cast<std::size_t>(changed) * Parts::row_stride(vocabulary_);
   draw.changed = changed_ + row;
   draw.counts = counts_ + row;
   draw.repetition_penalty = params.repetition_penalty;
   draw.frequency_penalty = params.frequency_penalty;
   draw.presence_penalty = params.presence_penalty;
   const auto begin = [&](std::size_t size, std::int32_t& first, std::int32_t& count) {
-    first = static_cast<std::int32_t>(words_);
+    first = static_cast<std::int32_t>(slot.words);
     count = static_cast<std::int32_t>(size);
   };
   const auto add = [&](std::span<const std::int32_t> ids, std::int32_t& first,
                        std::int32_t& count) {
     begin(ids.size(), first, count);
-    std::copy(ids.begin(), ids.end(), host_words() + words_);
-    words_ += ids.size();
+    std::copy(ids.begin(), ids.end(), slot.words_on_host() + slot.words);
+    slot.words += ids.size();
   };
   if (has_penalties(params)) {
     add(args.output, draw.output, draw.output_count);
@@ -149,8 +154,8 @@ DeviceDraw TokenSampler::describe(const DrawArgs& args, int slot) {
   add(params.allowed, draw.allowed, draw.allowed_count);
   begin(params.bias.size(), draw.bias, draw.bias_count);
   for (const auto& [id, bias] : params.bias) {
-    host_words()[words_++] = id;
-    host_words()[words_++] = std::bit_cast<std::int32_t>(bias);
+    slot.words_on_host()[slot.words++] = id;
+    slot.words_on_host()[slot.words++] = std::bit_cast<std::int32_t>(bias);
   }
   return draw;
 }
@@ -182,29 +187,55 @@ std::size_t TokenSampler::next_batch(std::span<const DrawArgs> draws) const {
   return most;
 }
 
+Result<TokenSampler::Slot*> TokenSampler::free_slot() {
+  for (Slot& slot : slots_) {
+    if (slot.number != 0) continue;
+    Status status = status_of(cudaEventSynchronize(slot.computed.get()), "earlier draws");
+    if (!status.ok()) return status;
+    return &slot;
+  }
+  return nullptr;
+}
+
+Status TokenSampler::describe_all(Slot& slot, std::span<const DrawArgs> args) {
+  std::size_t words = 0;
+  for (const DrawArgs& draw : args) {
+    if (changes(draw)) words += most_words(draw);
+  }
+  if (Status s = make_room_for_words(slot, words); !s.ok()) return s;
+  slot.words = 0;
+  int changed = 0;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    slot.draws[i] = describe(args[i], slot, changed);
+    if (changes(args[i])) ++changed;
+  }
+  return {};
+}
+
 Status TokenSampler::run_batch(const Launch& launch, std::span<const DrawArgs> draws,
                                std::span<DrawResult> results) {
   std::vector<std::size_t> owners;  // of the device's draws
-  std::size_t words = 0;
+  std::vector<DrawArgs> described;
   for (std::size_t i = 0; i < draws.size(); ++i) {
     if (!on_device(draws[i])) continue;
     owners.push_back(i);
-    if (changes(draws[i])) words += most_words(draws[i]);
+    described.push_back(draws[i]);
   }
   std::vector<bool> drawn(draws.size(), false);
   if (!owners.empty()) {
-    if (Status s = make_room_for_words(words); !s.ok()) return s;
-    words_ = 0;
-    int slot = 0;
-    for (std::size_t d = 0; d < owners.size(); ++d) {
-      const DrawArgs& draw = draws[owners[d]];
-      draws_[d] = describe(draw, slot);
-      if (changes(draw)) ++slot;
+    const Result<Slot*> slot = free_slot();
+    if (!slot) return slot.status();
+    if (*slot == nullptr) return Status(StatusCode::internal, "sample: three passes' draws");
+    Status status = describe_all(**slot, described);
+    if (status.ok()) status = draw_on_device(launch, **slot, static_cast<int>(owners.size()));
+    if (status.ok()) {
+      status = status_of(cudaEventSynchronize((*slot)->computed.get()), "drawing tokens");
     }
-    if (Status s = draw_on_device(launch, static_cast<int>(owners.size())); !s.ok()) return s;
+    if (!status.ok()) return status;
     for (std::size_t d = 0; d < owners.size(); ++d) {
-      if (results_[d].outcome == DrawOutcome::too_wide) continue;
-      take_result(draws[owners[d]], results_[d], results[owners[d]]);
+      const DeviceDrawResult& result = (*slot)->results[d];
+      if (result.outcome == DrawOutcome::too_wide) continue;
+      take_result(draws[owners[d]], result, results[owners[d]]);
       drawn[owners[d]] = true;
     }
   }
@@ -215,36 +246,81 @@ Status TokenSampler::run_batch(const Launch& launch, std::span<const DrawArgs> d
   return {};
 }
 
-Status TokenSampler::make_room_for_words(std::size_t words) {
-  if (words <= word_capacity_) return {};
-  cudaFree(device_words_);
-  device_words_ = nullptr;
-  host_words_.reset();
-  word_capacity_ = 0;
+Result<std::uint64_t> TokenSampler::queue(const Launch& launch, std::span<const DrawArgs> draws) {
+  const bool suits = !draws.empty() && next_batch(draws) == draws.size() &&
+                     std::all_of(draws.begin(), draws.end(),
+                                 [&](const DrawArgs& draw) { return on_device(draw); });
+  if (!suits) return 0;
+  const Result<Slot*> found = free_slot();
+  if (!found) return found.status();
+  if (*found == nullptr) return 0;
+  Slot& slot = **found;
+  slot.described.assign(draws.begin(), draws.end());
+  Status status = describe_all(slot, draws);
+  if (status.ok()) status = draw_on_device(launch, slot, static_cast<int>(draws.size()));
+  if (!status.ok()) return status;
+  return slot.number = ++last_number_;
+}
+
+Result<DrawsState> TokenSampler::collect(std::uint64_t number, std::span<DrawResult> results,
+                                         bool wait) {
+  for (Slot& slot : slots_) {
+    if (number == 0 || slot.number != number || slot.described.size() != results.size()) continue;
+    const cudaError_t code =
+        wait ? cudaEventSynchronize(slot.computed.get()) : cudaEventQuery(slot.computed.get());
+    if (code == cudaErrorNotReady) return DrawsState::computing;
+    slot.number = 0;
+    if (Status status = status_of(code, "drawing tokens"); !status.ok()) return status;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (slot.results[i].outcome == DrawOutcome::too_wide) return DrawsState::lost;
+      take_result(slot.described[i], slot.results[i], results[i]);
+    }
+    return DrawsState::ready;
+  }
+  return error(StatusCode::internal, "await_draws: no {} draws of number {}", results.size(),
+               number);
+}
+
+const DeviceDrawResult* TokenSampler::results_of(std::uint64_t number) const {
+  for (const Slot& slot : slots_) {
+    if (number != 0 && slot.number == number) return slot.results;
+  }
+  return nullptr;
+}
+
+void TokenSampler::forget() {
+  for (Slot& slot : slots_) slot.number = 0;
+}
+
+Status TokenSampler::make_room_for_words(Slot& slot, std::size_t words) {
+  if (words <= slot.word_capacity) return {};
+  slot.word_capacity = 0;
   const std::size_t bytes = 2 * words * sizeof(std::int32_t);
   auto host = pinned_bytes(bytes);
   if (!host) return host.status();
-  void* memory = nullptr;
-  Status status = status_of(cudaMalloc(&memory, bytes), "cudaMalloc");
-  if (!status.ok()) return status;
-  host_words_ = std::move(*host);
-  device_words_ = static_cast<std::int32_t*>(memory);
-  word_capacity_ = 2 * words;
+  auto device = CudaBuffer::create(ordinal_, bytes);
+  if (!device) return device.status();
+  slot.host_words = std::move(*host);
+  slot.device_words = std::move(*device);
+  slot.word_capacity = 2 * words;
   return {};
 }
 
-Status TokenSampler::draw_on_device(const Launch& launch, int count) {
+// Queues the kernel for the draws of the slot, and the event that tells when it is done.
+Status TokenSampler::draw_on_device(const Launch& launch, Slot& slot, int count) {
   Status status;
-  if (words_ > 0) {
-    status = status_of(cudaMemcpyAsync(device_words_, host_words(), words_ * sizeof(std::int32_t),
-                                       cudaMemcpyHostToDevice, launch.stream),
-                       "copying what is drawn");
+  if (slot.words > 0) {
+    status = status_of(
+        cudaMemcpyAsync(slot.device_words->data(), slot.words_on_host(),
+                        slot.words * sizeof(std::int32_t), cudaMemcpyHostToDevice, launch.stream),
+        "copying what is drawn");
   }
   if (status.ok()) {
-    status = draw_tokens(launch, draws_, device_words_, count, vocabulary_, results_);
+    status =
+        draw_tokens(launch, slot.draws, slot.words_on_device(), count, vocabulary_, slot.results);
   }
   if (!status.ok()) return status;
-  return status_of(cudaStreamSynchronize(launch.stream), "drawing tokens");
+  return status_of(cudaEventRecord(slot.computed.get(), launch.stream), "drawing tokens");
 }
 
 void TokenSampler::take_result(const DrawArgs& args, const DeviceDrawResult& from,

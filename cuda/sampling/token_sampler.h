@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "base/launch.h"
 #include "base/memory.h"
+#include "device/model_ops.h"
 #include "sampling/device_draw.h"
 #include "sampling/draw.h"
 
@@ -20,8 +22,9 @@ namespace quire::cuda {
 // thousands of tokens) is drawn by quire::draw_token over a copied row.
 class TokenSampler {
  public:
-  // For up to `rows` draws at a time, of which some may change logits. Errors: out_of_memory, device_error.
-  static Result<std::unique_ptr<TokenSampler>> create(int rows, int vocabulary);
+  // For up to `rows` draws at a time, of which some may change logits. Errors: out_of_memory,
+  // device_error.
+  static Result<std::unique_ptr<TokenSampler>> create(int ordinal, int rows, int vocabulary);
   // Device bytes that create allocates.
   static std::size_t device_bytes(int rows, int vocabulary);
   ~TokenSampler();
@@ -32,36 +35,64 @@ class TokenSampler {
   // results: one for each draw.
   Status run(const Launch& launch, std::span<const DrawArgs> draws, std::span<DrawResult> results);
 
+  // Queues the draws and does not wait: their number, for `collect`, or 0 if they are not all for
+  // the kernel or too many for one launch, or if draws of two calls are awaited already.
+  Result<std::uint64_t> queue(const Launch& launch, std::span<const DrawArgs> draws);
+  // Results of queued draws, one for each; `wait`: until they are there. A draw that turns out to
+  // be for the host is lost, and the others with it.
+  Result<DrawsState> collect(std::uint64_t number, std::span<DrawResult> results, bool wait);
+  // What queued draws choose, where the device sees it, for work queued after them; null if
+  // there are none of that number.
+  const DeviceDrawResult* results_of(std::uint64_t number) const;
+  // Nobody awaits anything any more.
+  void forget();
+
  private:
-  TokenSampler(int rows, int vocabulary) : rows_(rows), vocabulary_(vocabulary) {}
+  // What the device has of one call's draws while it computes them.
+  struct Slot {
+    // The kernel itself reads the draws there, and writes the results.
+    PinnedBytes host;
+    DeviceDraw* draws = nullptr;          // [rows]
+    DeviceDrawResult* results = nullptr;  // [rows]
+    // Lists are read more than once: they are copied.
+    PinnedBytes host_words;
+    std::unique_ptr<CudaBuffer> device_words;
+    std::size_t words = 0, word_capacity = 0;
+    Event computed;
+    std::uint64_t number = 0;         // of awaited draws; 0: none
+    std::vector<DrawArgs> described;  // lists may be gone by now: only their sizes are read
+
+    std::int32_t* words_on_host() { return reinterpret_cast<std::int32_t*>(host_words.get()); }
+    const std::int32_t* words_on_device() const {
+      return device_words ? reinterpret_cast<const std::int32_t*>(device_words->data()) : nullptr;
+    }
+  };
+
+  TokenSampler(int ordinal, int rows, int vocabulary)
+      : ordinal_(ordinal), rows_(rows), vocabulary_(vocabulary) {}
   Status allocate();
   bool on_device(const DrawArgs& args) const;
   std::size_t next_batch(std::span<const DrawArgs> draws) const;
   Status run_batch(const Launch& launch, std::span<const DrawArgs> draws,
                    std::span<DrawResult> results);
-  Status make_room_for_words(std::size_t words);
-  // draws_ to results_.
-  Status draw_on_device(const Launch& launch, int count);
+  // One that nobody awaits, when the device is done with it; null if both are awaited.
+  Result<Slot*> free_slot();
+  Status make_room_for_words(Slot& slot, std::size_t words);
+  Status describe_all(Slot& slot, std::span<const DrawArgs> args);
+  Status draw_on_device(const Launch& launch, Slot& slot, int count);
   Status draw_on_host(const Launch& launch, const DrawArgs& args, DrawResult& result);
   void take_result(const DrawArgs& args, const DeviceDrawResult& from, DrawResult& to) const;
-  DeviceDraw describe(const DrawArgs& args, int slot);
+  DeviceDraw describe(const DrawArgs& args, Slot& slot, int changed);
 
-  std::int32_t* host_words() { return reinterpret_cast<std::int32_t*>(host_words_.get()); }
-
+  int ordinal_;
   int rows_;
   int vocabulary_;
   int most_vocabulary_ = 0;      // of the kernel
   std::byte* device_ = nullptr;  // changed logits, counts
   float* changed_ = nullptr;     // [changed rows][vocabulary, rounded up]
   std::int32_t* counts_ = nullptr;
-  // The kernel itself reads the draws there, and writes the results.
-  PinnedBytes host_;
-  DeviceDraw* draws_ = nullptr;          // [rows]
-  DeviceDrawResult* results_ = nullptr;  // [rows]
-  // Lists are read more than once: they are copied.
-  PinnedBytes host_words_;
-  std::int32_t* device_words_ = nullptr;
-  std::size_t words_ = 0, word_capacity_ = 0;
+  std::array<Slot, 2> slots_;
+  std::uint64_t last_number_ = 0;
   std::vector<float> host_row_;
   DrawScratch host_scratch_;
 };

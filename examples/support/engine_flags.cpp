@@ -1,6 +1,7 @@
 #include "support/engine_flags.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "support/progress_bar.h"
@@ -28,6 +29,8 @@ void add_engine_flags(CommandLine& line, EngineFlags& flags) {
   line.option("--page-size", "N", options.cache.page_size, "tokens in a page: 8, 16, ... 128");
   line.option("--prefix-cache", "0|1", options.cache.enabled, "keep prompts for later requests");
   line.option("--max-step-tokens", "N", flags.max_step_tokens, "tokens computed in one pass");
+  line.option("--mixed-pass-ms", "N", flags.mixed_pass_ms,
+              "longest pass with prompts while answers run; 0: any, for most tokens a second");
   line.flag("--deterministic", options.cuda.deterministic,
             "same seed, same tokens; always so on the CPU");
   line.flag("--verbose", flags.verbose, "log to stderr");
@@ -54,6 +57,9 @@ quire::Result<quire::Engine> open_engine(const CommandLine& line, const EngineFl
     scheduling.max_step_tokens = *flags.max_step_tokens;
     const int room = scheduling.max_step_tokens > 17 ? scheduling.max_step_tokens - 16 : 1;
     scheduling.max_running = std::min(room, scheduling.max_running);
+  }
+  if (flags.mixed_pass_ms) {
+    options.scheduling.mixed_pass_time = std::chrono::milliseconds(*flags.mixed_pass_ms);
   }
   ProgressBar progress("loading");
   options.on_load_progress = [&progress](double done) {

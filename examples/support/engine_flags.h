@@ -14,6 +14,7 @@ struct EngineFlags {
   std::string model;
   quire::EngineOptions options;
   std::optional<int> max_step_tokens;
+  std::optional<int> mixed_pass_ms;
   bool verbose = false;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,10 +44,12 @@ struct CacheOptions {
 };
 
 struct SchedulingOptions {
-  int max_running = 64;  // sequences that run at once
-  // Tokens in a pass; >= max_running + 16. While answers run, prompts join a pass only as far as it
-  // lasts at most twice as long as without them, or 20 ms.
-  int max_step_tokens = 512;
+  int max_running = 64;       // sequences that run at once
+  int max_step_tokens = 512;  // tokens in a pass; >= max_running + 16
+  // While answers run, prompts join a pass only as far as it lasts at most so long, or twice as
+  // long as without them: no answer stands still for longer. 0: as far as max_step_tokens goes, for
+  // the most tokens a second.
+  std::chrono::milliseconds mixed_pass_time{20};
   int max_queued = 1024;  // requests that wait; one more is refused
   int max_bypasses = 8;   // later requests that may be admitted before a waiting one
 };

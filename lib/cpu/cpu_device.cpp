@@ -49,6 +49,7 @@ constexpr ModelOps kOperations{
     .final_norm = Operation<FinalNormArgs>(final_norm),
     .head = Operation<HeadArgs>(head),
     .sample = Operation<SampleArgs>(sample),
+    .await_draws = Operation<AwaitDrawsArgs>(await_draws),
     .copy_pages = Operation<CopyPagesArgs>(copy_pages),
     .end_pass = Operation<EndPassArgs>(end_pass),
 };

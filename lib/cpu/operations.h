@@ -17,6 +17,7 @@ Status mlp_output(Device& device, const MlpOutputArgs& args);
 Status final_norm(Device& device, const FinalNormArgs& args);
 Status head(Device& device, const HeadArgs& args);
 Status sample(Device& device, const SampleArgs& args);
+Status await_draws(Device& device, const AwaitDrawsArgs& args);
 Status copy_pages(Device& device, const CopyPagesArgs& args);
 Status end_pass(Device& device, const EndPassArgs& args);
 

@@ -25,4 +25,9 @@ Status sample(Device& base, const SampleArgs& args) {
   return {};
 }
 
+Status await_draws(Device&, const AwaitDrawsArgs& args) {
+  return error(StatusCode::internal, "await_draws: number {}, and nothing is awaited",
+               args.awaited);
+}
+
 }  // namespace quire::cpu

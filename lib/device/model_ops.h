@@ -45,7 +45,11 @@ struct BeginPassArgs {
   std::span<const std::int32_t> tokens;        // [rows]
   std::span<const std::int32_t> positions;     // [rows]
   std::span<const std::int32_t> rope_choices;  // [rows]: 1 takes a table's long frequencies
-  std::span<const RotationArgs> rotations;     // computed here
+  // [rows] or empty: row i's token is what draw token_draws[i] of the awaited draws chooses; its
+  // entry in `tokens` says nothing.
+  std::span<const std::int32_t> token_draws;
+  std::uint64_t awaited = 0;                // 0: none; what was awaited till now is forgotten
+  std::span<const RotationArgs> rotations;  // computed here
   std::span<const std::vector<SequenceRows>>
       groups;                                // [KV group]: the sequences, covering all rows
   std::span<const std::int32_t> logit_rows;  // rows whose logits are wanted, ascending
@@ -183,10 +187,26 @@ struct HeadArgs {
 };
 
 // Draws tokens and computes log-probabilities; see sampling/draw.h. The results are there when the
-// operation returns.
+// operation returns; or, if `awaited` is given and comes back as another number than 0, when
+// await_draws has brought them. At most two passes can have awaited draws.
 struct SampleArgs {
   std::span<const DrawArgs> draws;
-  std::span<DrawResult> results;  // one for each draw
+  std::span<DrawResult> results;     // one for each draw
+  std::uint64_t* awaited = nullptr;  // out
+};
+
+enum class DrawsState {
+  ready,
+  computing,
+  lost,  // a draw needs what the device does not keep: the pass has to be computed again
+};
+
+// Results of draws that are awaited, the earlier ones first.
+struct AwaitDrawsArgs {
+  std::uint64_t awaited = 0;
+  std::span<DrawResult> results;  // one for each draw of that SampleArgs, when ready
+  bool wait = true;               // else the state may be `computing`
+  DrawsState* state = nullptr;    // out
 };
 
 // Copies inside the page pool of each group: copies[i].group indexes `groups`.
@@ -196,7 +216,7 @@ struct CopyPagesArgs {
   std::span<const KvGroupSpec> specs;
 };
 
-// Waits until everything of the pass is computed.
+// Waits until everything of the pass is computed. Not for passes of which draws are awaited.
 struct EndPassArgs {};
 
 // One operation of a backend. It has no default, so a table that forgets one does not compile.
@@ -224,6 +244,7 @@ struct ModelOps {
   Operation<FinalNormArgs> final_norm;
   Operation<HeadArgs> head;
   Operation<SampleArgs> sample;
+  Operation<AwaitDrawsArgs> await_draws;
   Operation<CopyPagesArgs> copy_pages;
   Operation<EndPassArgs> end_pass;
 };

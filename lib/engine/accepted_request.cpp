@@ -2,19 +2,25 @@
 
 namespace quire {
 
-DrawArgs AcceptedRequest::draw(int choice) const {
+bool AcceptedRequest::reads_history() const {
+  return params.repetition_penalty != 1 || params.frequency_penalty != 0 ||
+         params.presence_penalty != 0;
+}
+
+DrawArgs AcceptedRequest::draw(int choice, int later) const {
   const Choice& own = choices[static_cast<std::size_t>(choice)];
+  const int position = static_cast<int>(own.output.size()) + later;
   DrawArgs args;
   args.params = params;
   args.params.bias = bias;
   args.params.allowed = allowed;
-  const bool may_end = static_cast<int>(own.output.size()) >= min_tokens;
+  const bool may_end = position >= min_tokens;
   args.params.banned = may_end ? banned : banned_with_end;
   args.prompt = prompt;
   args.output = own.output;
   args.seed = seed;
   args.choice = choice;
-  args.position = static_cast<int>(own.output.size());
+  args.position = position;
   args.logprobs = logprobs;
   return args;
 }

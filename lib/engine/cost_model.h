@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 
 namespace quire {
 
@@ -8,6 +9,10 @@ namespace quire {
 // answers: exponential averages over passes, in seconds.
 class CostModel {
  public:
+  // `mixed_pass_time`: see SchedulingOptions.
+  explicit CostModel(std::chrono::milliseconds mixed_pass_time)
+      : mixed_pass_(std::chrono::duration<double>(mixed_pass_time).count()) {}
+
   void add_pass(int decode_tokens, int prefill_tokens, double seconds) {
     if (prefill_tokens == 0) {
       average(decode_pass_, seconds);
@@ -17,12 +22,14 @@ class CostModel {
     }
   }
 
-  // Most prompt tokens for a pass while answers run: such that the pass lasts at most twice as long
-  // as without them or 20 ms (at least 32 tokens) and, with a time budget, about four budgets.
+  // Most prompt tokens for a pass while answers run (0: no limit): such that the pass lasts at most
+  // twice as long as without them or mixed_pass_time (at least 32 tokens) and, with a time budget,
+  // about four budgets.
   int chunk(double budget_seconds) const {
+    if (mixed_pass_ <= 0 && budget_seconds <= 0) return 0;
     if (prefill_token_ <= 0) return budget_seconds > 0 ? 16 : 32;
-    const double seconds = std::max(decode_pass_, kUnnoticed - decode_pass_);
-    double tokens = std::max(32.0, seconds / prefill_token_);
+    const double seconds = std::max(decode_pass_, mixed_pass_ - decode_pass_);
+    double tokens = mixed_pass_ > 0 ? std::max(32.0, seconds / prefill_token_) : 1e6;
     if (budget_seconds > 0) {
       tokens =
           std::min(tokens, std::max(8.0, (4 * budget_seconds - decode_pass_) / prefill_token_));
@@ -31,12 +38,10 @@ class CostModel {
   }
 
  private:
-  // Between two tokens of an answer; 50 tokens a second are more than anybody reads.
-  static constexpr double kUnnoticed = 0.020;
-
   static void average(double& value, double sample) {
     value = value <= 0 ? sample : 0.75 * value + 0.25 * sample;
   }
+  double mixed_pass_;
   double decode_pass_ = 0;
   double prefill_token_ = 0;
 };

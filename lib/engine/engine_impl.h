@@ -43,7 +43,9 @@ struct PassInFlight {
     int index = 0;
   };
   std::vector<DrawPurpose> purposes;
-  double seconds = 0;  // computing so far
+  std::vector<DrawResult> results;  // when it is computed
+  double seconds = 0;               // computing so far
+  bool lost = false;                // a result is not to be had: to be computed again
 };
 
 struct [[gnu::visibility("hidden")]] Engine::Impl {
@@ -72,11 +74,14 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   // Of the thread that steps.
   std::unordered_map<RequestId, std::unique_ptr<AcceptedRequest>> live;
   std::optional<PassInFlight> pass;
+  std::optional<PassInFlight> ahead;  // begun on top of it
+  int passes_alone = 0;               // so many more are not begun ahead
   std::uint64_t failed_passes = 0;
   std::list<TokenEvent> outbox;
   CostModel costs;
 
-  explicit Impl(const EngineOptions& o) : options(o), queue(o.scheduling.max_queued) {}
+  explicit Impl(const EngineOptions& o)
+      : options(o), queue(o.scheduling.max_queued), costs(o.scheduling.mixed_pass_time) {}
 
   double now() const {
     return std::chrono::duration<double>(Clock::now() - epoch).count();
@@ -108,6 +113,11 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   AcceptedRequest* find(RequestId id);
   bool begin_pass(const StepLimits& limits);
   Status run_pass(const StepLimits& limits, double started, bool& cut);
+  bool may_begin_ahead(const StepLimits& limits);
+  void begin_ahead();
+  void drop_ahead() noexcept;
+  Status await_pass(const StepLimits& limits, double started, bool& cut);
+  void repeat_pass() noexcept;
   Status advance(const StepLimits& limits, double started, StepReport& report, bool& idle);
   void commit_pass(StepReport & report);
   void accept_results(std::vector<DrawResult> & results, std::vector<DrawOutcome> & outcomes);

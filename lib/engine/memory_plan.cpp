@@ -27,6 +27,9 @@ Status check_options(const EngineOptions& options, const model::ModelConfig& con
     return refuse("scheduling.max_step_tokens", s.max_step_tokens,
                   fmt::format("{} (max_running + 16) to 65536", s.max_running + 16));
   }
+  if (s.mixed_pass_time.count() < 0) {
+    return refuse("scheduling.mixed_pass_time", s.mixed_pass_time.count(), "at least 0 ms");
+  }
   if (s.max_queued < 1) return refuse("scheduling.max_queued", s.max_queued, "at least 1");
   if (s.max_bypasses < 0) return refuse("scheduling.max_bypasses", s.max_bypasses, "at least 0");
   if (options.context < 0 || options.context > config.context) {

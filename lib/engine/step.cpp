@@ -100,7 +100,9 @@ bool Engine::Impl::begin_pass(const StepLimits& limits) {
     draws.push_back(entry.draw);
     next.purposes.push_back(entry.purpose);
   }
-  next.begin_status = decoder->begin(next.plan, std::move(draws));
+  const auto awaits = passes_alone > 0 ? model::Decoder::Awaits::no : model::Decoder::Awaits::yes;
+  if (passes_alone > 0) --passes_alone;
+  next.begin_status = decoder->begin(next.plan, std::move(draws), awaits);
   return true;
 }
 
@@ -109,18 +111,91 @@ Status Engine::Impl::run_pass(const StepLimits& limits, double started, bool& cu
   if (!pass->begin_status.ok()) return pass->begin_status;
   const double limit = std::chrono::duration<double>(limits.time).count();
   double before = now();
-  while (!decoder->done()) {
+  while (decoder->has_operations()) {
     Status status = decoder->run_operation();
     const double after = now();
     pass->seconds += after - before;
     before = after;
     if (!status.ok()) return status;
-    if (limit > 0 && after - started >= limit && !decoder->done()) {
+    if (limit > 0 && after - started >= limit && decoder->has_operations()) {
       cut = true;
       return {};
     }
   }
+  if (!decoder->is_awaited()) {
+    pass->results = decoder->take_results();
+    return {};
+  }
+  if (may_begin_ahead(limits)) begin_ahead();
+  Status status = await_pass(limits, started, cut);
+  pass->seconds += now() - before;
+  return status;
+}
+
+// With a time to keep, the device gets no more to do than is asked for; and a pass that others wait
+// to join, or a draw that reads the token before it, has to be planned when that is known.
+bool Engine::Impl::may_begin_ahead(const StepLimits& limits) {
+  if (ahead || limits.time.count() > 0 || limits.tokens > 0 || passes_alone > 0) return false;
+  take_in();
+  for (const PlanDraw& draw : pass->plan.draws) {
+    const AcceptedRequest* request = find(draw.request);
+    if (request && request->reads_history()) return false;
+  }
+  return true;
+}
+
+// Plans the pass after the one whose draws are awaited, and queues it on the device, so that it
+// does not stand still until those are here. Without effect if that cannot be.
+void Engine::Impl::begin_ahead() {
+  const Status status = guarded("a pass ahead", [&]() -> Status {
+    PassInFlight& next = ahead.emplace();
+    next.plan = batcher->plan_ahead(now());
+    std::vector<model::RowDraw> draws;
+    for (std::size_t i = 0; i < next.plan.draws.size(); ++i) {
+      const PlanDraw& draw = next.plan.draws[i];
+      const AcceptedRequest& owner = *live.at(draw.request);
+      draws.push_back({next.plan.logit_rows[draw.logit_row], owner.draw(draw.choice, 1)});
+      next.purposes.push_back({owner.id, false, static_cast<int>(i)});
+    }
+    if (next.plan.empty()) return Status(StatusCode::resource_exhausted, "nothing goes on");
+    Status begun = decoder->begin_ahead(next.plan, std::move(draws));
+    while (begun.ok() && decoder->has_operations()) begun = decoder->run_operation();
+    return begun;
+  });
+  if (status.ok()) return;
+  if (decoder->is_ahead()) decoder->abandon_last();
+  drop_ahead();
+}
+
+void Engine::Impl::drop_ahead() noexcept {
+  batcher->fail(ahead->plan);
+  ahead.reset();
+}
+
+// Brings the results of the pass, which the device may still be computing.
+Status Engine::Impl::await_pass(const StepLimits& limits, double started, bool& cut) {
+  const double limit = std::chrono::duration<double>(limits.time).count();
+  DrawsState state = DrawsState::computing;
+  while (state == DrawsState::computing) {
+    Status status = decoder->await(limit <= 0, state, pass->results);
+    if (!status.ok()) return status;
+    if (limit > 0 && state == DrawsState::computing && now() - started >= limit) {
+      cut = true;
+      return {};
+    }
+  }
+  pass->lost = state == DrawsState::lost;
   return {};
+}
+
+// Nothing of the pass stays, and the next ones are computed without another on top of them: what
+// was lost once may be so again.
+void Engine::Impl::repeat_pass() noexcept {
+  constexpr int kAlone = 64;
+  passes_alone = kAlone;
+  ahead.reset();
+  batcher->fail(pass->plan);
+  pass.reset();
 }
 
 // The pass is computed: tokens join their answers, pages are published, events are made. Throws
@@ -128,8 +203,7 @@ Status Engine::Impl::run_pass(const StepLimits& limits, double started, bool& cu
 void Engine::Impl::commit_pass(StepReport& report) {
   const Plan& plan = pass->plan;
   std::vector<DrawOutcome> outcomes(plan.draws.size(), {0, false, true});  // if cancelled
-  std::vector<DrawResult> results = decoder->take_results();
-  accept_results(results, outcomes);
+  accept_results(pass->results, outcomes);
   batcher->commit(plan, outcomes, now());
   const Status no_memory(StatusCode::out_of_memory, "out of memory");
   for (const PlanSlice& slice : plan.slices) {
@@ -181,6 +255,13 @@ void Engine::Impl::accept_results(std::vector<DrawResult>& results,
 
 void Engine::Impl::end_pass() noexcept {
   pass.reset();
+  if (ahead && batcher->running() > 0) {
+    pass = std::move(ahead);
+    ahead.reset();
+  } else if (ahead) {  // nothing of it is wanted any more: its pages are free at once
+    decoder->abandon_last();
+    drop_ahead();
+  }
   for (auto it = live.begin(); it != live.end();) {
     const bool over = it->second->cancelled || it->second->finished();
     it = over ? live.erase(it) : std::next(it);
@@ -191,6 +272,7 @@ void Engine::Impl::end_pass() noexcept {
 // memory may come back, else they end.
 void Engine::Impl::fail_pass(const Status& why) noexcept {
   decoder->abandon();
+  ahead.reset();
   batcher->fail(pass->plan);
   ++failed_passes;
   for (const PlanSlice& slice : pass->plan.slices) {
@@ -216,12 +298,15 @@ void Engine::Impl::fail_request(AcceptedRequest& request, const Status& why) noe
 // One pass, or what the time allows of it; `idle` if there is nothing to compute.
 Status Engine::Impl::advance(const StepLimits& limits, double started, StepReport& report,
                              bool& idle) {
-  if (!pass && !begin_pass(limits)) {
-    idle = true;
-    return {};
-  }
-  if (Status status = run_pass(limits, started, report.cut); !status.ok()) return status;
-  if (report.cut) return {};
+  do {
+    if (pass && pass->lost) repeat_pass();
+    if (!pass && !begin_pass(limits)) {
+      idle = true;
+      return {};
+    }
+    if (Status status = run_pass(limits, started, report.cut); !status.ok()) return status;
+    if (report.cut) return {};
+  } while (pass->lost);
   take_in();  // what was cancelled meanwhile delivers nothing
   commit_pass(report);
   take_in();

@@ -1,6 +1,7 @@
 #include "model/decoder.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -173,7 +174,15 @@ KvLayer Decoder::kv_layer(const LayerSpec& spec) const {
   return layer;
 }
 
-Status Decoder::begin(const Plan& plan, std::vector<RowDraw> draws) {
+Status Decoder::begin_ahead(const Plan& plan, std::vector<RowDraw> draws) {
+  if (has_operations() || own_.number == 0 || earlier_.number != 0) {
+    return Status(StatusCode::internal, "a pass begun ahead of one whose draws are not awaited");
+  }
+  earlier_ = std::exchange(own_, {});
+  return begin(plan, std::move(draws), Awaits::yes);
+}
+
+Status Decoder::begin(const Plan& plan, std::vector<RowDraw> draws, Awaits awaits) {
   const int rows = static_cast<int>(plan.tokens.size());
   if (rows == 0 || rows > limits_.rows) {
     return error(StatusCode::internal, "a pass of {} rows, the decoder has room for 1 to {}", rows,
@@ -183,7 +192,8 @@ Status Decoder::begin(const Plan& plan, std::vector<RowDraw> draws) {
   rows_ = rows;
   layer_ = 0;
   draws_ = std::move(draws);
-  results_.assign(draws_.size(), {});
+  own_ = {0, std::vector<DrawResult>(draws_.size())};
+  awaits_ = awaits;
   sequences_.assign(groups_.size(), {});
   for (const PlanSlice& slice : plan.slices) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -257,13 +267,14 @@ Status Decoder::run_operation() {
     case Stage::sample:
       status = run_sample();
       next_logit_block(end_draw_);
+      if (own_.number != 0) stage_ = Stage::idle;
       break;
     case Stage::end_pass:
       status = device_.ops().end_pass(device_, {});
       stage_ = Stage::idle;
       break;
   }
-  if (!status.ok()) stage_ = Stage::idle;
+  if (!status.ok()) abandon_last();
   return status;
 }
 
@@ -272,6 +283,8 @@ Status Decoder::run_begin_pass() {
   args.tokens = plan_->tokens;
   args.positions = plan_->positions;
   args.rope_choices = plan_->rope_choices;
+  args.token_draws = plan_->token_draws;
+  args.awaited = earlier_.number;
   args.rotations = rotations_;
   args.groups = sequences_;
   args.logit_rows = logit_rows_;
@@ -408,8 +421,29 @@ Status Decoder::run_sample() {
     args.back().logits =
         logits_ + (row - first_logit_row_) * static_cast<std::size_t>(model_.config.vocabulary);
   }
-  const std::span<DrawResult> results(results_.data() + first_draw_, args.size());
-  return device_.ops().sample(device_, {args, results});
+  const std::span<DrawResult> results(own_.results.data() + first_draw_, args.size());
+  const bool all = args.size() == draws_.size() && awaits_ == Awaits::yes;
+  return device_.ops().sample(device_, {args, results, all ? &own_.number : nullptr});
+}
+
+Status Decoder::await(bool wait, DrawsState& state, std::vector<DrawResult>& results) {
+  AwaitedDraws& first = earlier_.number != 0 ? earlier_ : own_;
+  Status status = device_.ops().await_draws(device_, {first.number, first.results, wait, &state});
+  if (status.ok() && state == DrawsState::computing) return {};
+  results = std::move(first.results);
+  first = {};
+  if (!status.ok() || state == DrawsState::lost) abandon();
+  return status;
+}
+
+void Decoder::abandon_last() {
+  stage_ = Stage::idle;
+  own_ = {};
+}
+
+void Decoder::abandon() {
+  abandon_last();
+  earlier_ = {};
 }
 
 }  // namespace quire::model

@@ -46,15 +46,30 @@ class Decoder {
   static std::size_t page_bytes(const KvGroupSpec& group, const Device& device, KvType type,
                                 int page_size);
 
-  // Starts a pass. The plan and what the draws point to must live until `done`.
-  Status begin(const Plan& plan, std::vector<RowDraw> draws);
-  bool done() const { return stage_ == Stage::idle; }
-  // Computes the next operation; on failure the pass is over.
+  // Starts a pass. The plan and what the draws point to must live until it has no more operations.
+  // `awaits`: the device may leave the results of the draws to `await`.
+  enum class Awaits { no, yes };
+  Status begin(const Plan& plan, std::vector<RowDraw> draws, Awaits awaits);
+  // Starts a pass that was planned ahead, on top of one without operations left whose draws are
+  // awaited.
+  Status begin_ahead(const Plan& plan, std::vector<RowDraw> draws);
+  // Whether the pass begun last has operations left.
+  bool has_operations() const { return stage_ != Stage::idle; }
+  // Computes the next operation; on failure that pass is over.
   Status run_operation();
-  // After the last operation: a result for each draw given to `begin`.
-  std::vector<DrawResult> take_results() { return std::move(results_); }
-  // Forgets the pass.
-  void abandon() { stage_ = Stage::idle; }
+  // Whether the draws of a pass without operations left are awaited.
+  bool is_awaited() const { return earlier_.number != 0 || own_.number != 0; }
+  // Whether the last pass was begun ahead of one whose draws are awaited still.
+  bool is_ahead() const { return earlier_.number != 0; }
+  // When ready: a result for each draw of the earliest pass that is awaited. With `lost`, and on
+  // failure, no pass is left.
+  Status await(bool wait, DrawsState& state, std::vector<DrawResult>& results);
+  // The same of the pass begun last, if that has no operations left and is not awaited.
+  std::vector<DrawResult> take_results() { return std::move(own_.results); }
+  // Forgets the pass begun last, but not the one that it was begun ahead of.
+  void abandon_last();
+  // Forgets every pass.
+  void abandon();
 
  private:
   enum class Stage {
@@ -71,6 +86,12 @@ class Decoder {
     head,
     sample,
     end_pass,
+  };
+
+  // Draws of a pass that has no operations left, where the device gives them back later.
+  struct AwaitedDraws {
+    std::uint64_t number = 0;  // 0: none
+    std::vector<DrawResult> results;
   };
 
   Decoder(const Model& model, Device& device, const DecoderLimits& limits);
@@ -107,9 +128,13 @@ class Decoder {
   float* logits_ = nullptr;              // [logit_rows][vocabulary]
   std::vector<RotationArgs> rotations_;  // for each RoPE table
 
-  // The pass in flight.
+  AwaitedDraws earlier_;  // of the pass that the last one was begun ahead of
+  AwaitedDraws own_;      // of the last one; not awaited: number 0
+
+  // The pass begun last.
   Stage stage_ = Stage::idle;
   const Plan* plan_ = nullptr;
+  Awaits awaits_ = Awaits::no;
   int rows_ = 0;
   int layer_ = 0;
   std::vector<std::vector<SequenceRows>> sequences_;  // [group]
@@ -118,7 +143,6 @@ class Decoder {
   std::size_t first_draw_ = 0, end_draw_ = 0;  // of the logit block
   std::size_t first_logit_row_ = 0, end_logit_row_ = 0;
   std::int64_t head_column_ = 0;  // vocabulary computed so far
-  std::vector<DrawResult> results_;
 };
 
 }  // namespace quire::model

@@ -99,6 +99,7 @@ const ModelOps& FaultyDevice::ops() const {
       Wrapped<&ModelOps::final_norm>::operation,
       Wrapped<&ModelOps::head>::operation,
       Wrapped<&ModelOps::sample>::operation,
+      Wrapped<&ModelOps::await_draws>::operation,
       Wrapped<&ModelOps::copy_pages>::operation,
       Wrapped<&ModelOps::end_pass>::operation,
   };

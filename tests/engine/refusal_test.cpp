@@ -191,6 +191,8 @@ TEST_CASE("impossible options are refused by name", "[refusal]") {
     change(options);
     check_contains(open_status(options).message(), part);
   };
+  refused([](EngineOptions& o) { o.scheduling.mixed_pass_time = std::chrono::milliseconds(-1); },
+          "mixed_pass_time is -1, wanted at least 0");
   refused([](EngineOptions& o) { o.scheduling.max_step_tokens = 79; },
           "max_step_tokens is 79, wanted 80");
   refused([](EngineOptions& o) { o.scheduling.max_running = 0; }, "max_running is 0");

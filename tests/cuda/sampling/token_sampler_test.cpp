@@ -156,7 +156,7 @@ TEST_CASE("tokens drawn on the GPU are those drawn on the host, with all paramet
       if (row == 7) std::fill(x, x + vocabulary, -std::numeric_limits<float>::infinity());
     }
     const test::DeviceMemory<float> rows(logits);
-    auto sampler = cuda::TokenSampler::create(16, vocabulary);
+    auto sampler = cuda::TokenSampler::create(0, 16, vocabulary);
     REQUIRE(sampler.ok());
     Cases cases(seed + static_cast<unsigned>(vocabulary), vocabulary);
     for (int round = 0; round < 12; ++round) {
@@ -194,7 +194,7 @@ TEST_CASE("top_k keeps no more tokens where each of the best is in a block of it
   const std::vector<std::int32_t> best = {70, 333, 999};
   for (const std::int32_t id : best) logits[static_cast<std::size_t>(id)] = 1.5f;
   const test::DeviceMemory<float> row(logits);
-  auto sampler = cuda::TokenSampler::create(16, kVocabulary);
+  auto sampler = cuda::TokenSampler::create(0, 16, kVocabulary);
   REQUIRE(sampler.ok());
   for (const float top_p : {1.0f, 0.99f}) {
     std::vector<DrawArgs> args(16);
@@ -218,7 +218,7 @@ TEST_CASE("the GPU's draws have the frequencies of their distribution") {
   if (!testing::has_gpu()) return;
   const std::vector<float> logits = {0.0f, 1.0f, 2.0f, -1.0f, 0.5f, 2.0f};
   const test::DeviceMemory<float> rows(logits);
-  auto sampler = cuda::TokenSampler::create(4096, static_cast<int>(logits.size()));
+  auto sampler = cuda::TokenSampler::create(0, 4096, static_cast<int>(logits.size()));
   REQUIRE(sampler.ok());
   std::vector<double> weights;
   double total = 0;
