@@ -271,13 +271,14 @@ void decode(const cuda::Launch& launch) {
       {64, 640, 32, 8, 128, 64, KvType::bf16},      {512, 640, 32, 8, 128, 64, KvType::bf16},
       {1, 640, 14, 2, 64, 64, KvType::bf16},        {256, 640, 14, 2, 64, 64, KvType::bf16},
       {32, 2048, 32, 8, 128, 64, KvType::int8},     {256, 640, 32, 8, 128, 64, KvType::int8},
+      {32, 2048, 32, 8, 128, 64, KvType::fp8},      {256, 640, 32, 8, 128, 64, KvType::fp8},
       {32, 2048, 16, 4, 256, 64, KvType::bf16},     {32, 2048, 32, 8, 128, 64, KvType::f16},
       {64, 640, 32, 8, 128, 64, KvType::bf16, 32},  {256, 640, 32, 8, 128, 64, KvType::bf16, 32},
       {512, 640, 32, 8, 128, 64, KvType::bf16, 32}, {512, 640, 32, 8, 128, 16, KvType::bf16, 32},
       {64, 576, 32, 8, 128, 64, KvType::bf16},      {256, 576, 32, 8, 128, 64, KvType::bf16},
       {512, 576, 32, 8, 128, 64, KvType::bf16},     {512, 640, 32, 8, 128, 16, KvType::bf16},
   };
-  const char* const names[] = {"f32", "f16", "bf16", "int8"};
+  const char* const names[] = {"f32", "f16", "bf16", "int8", "fp8"};
   for (const Row& row : table) {
     Shape shape;
     shape.type = row.type;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Hopper attention beside PyTorch's cuDNN backend, interleaved on one GPU, with clocks and watts.
 
-cuDNN is timed with heads before tokens in memory and the other way round.
+cuDNN is timed in bf16 with heads before tokens in memory and the other way round; our own kernels
+with keys and values in bf16, f16 and, where there is one, fp8.
 
 hopper_attention_bench.py PROGRAM [LENGTHS [PAGES]]: PROGRAM is hopper_attention_bench.
 """
@@ -74,9 +75,10 @@ def main():
                 batch = max(1, TOKENS // length)
                 layouts = [inputs(batch, length, heads, kv_heads, size, first)
                            for first in (False, True)]
-                for page in pages:
+                types = ["bf16", "f16"] + (["fp8"] if size in (64, 128) else [])
+                for page, kind in [(page, kind) for page in pages for kind in types]:
                     operations = own.ask(
-                        f"open {length} {size} {heads} {kv_heads} {page} {int(causal)}")
+                        f"open {length} {size} {heads} {kv_heads} {page} {int(causal)} {kind}")
                     calls = max(2, min(20, int(5e12 / operations)))
                     times = [[], [], []]
                     for _ in range(ROUNDS):
@@ -86,7 +88,7 @@ def main():
                                 peer(*layout, causal, heads != kv_heads, calls))
                     ours, *theirs = (operations * 1e-9 / statistics.median(some[1:])
                                      for some in times)
-                    print(f"{batch:2} x {length:5} {heads}/{kv_heads} d{size:3} page {page:2} "
+                    print(f"{batch:2} x {length:5} {heads}/{kv_heads} d{size:3} {kind:4} page {page:2} "
                           f"{'causal' if causal else 'full  '}: {ours:6.1f} TFLOP/s, cuDNN "
                           f"{theirs[0]:6.1f} and {theirs[1]:6.1f}, ratio to the better "
                           f"{ours / max(theirs):.3f}  {card()}", flush=True)

@@ -18,7 +18,7 @@ struct AttentionArgs {
   const std::byte* keys;  // of the layer in page 0, head 0
   std::size_t page_bytes;
   std::uint32_t value_offset;      // from keys to values
-  std::uint32_t key_scale_offset;  // from keys of head 0 to scales of head 0; int8 only
+  std::uint32_t key_scale_offset;  // from keys of head 0 to scales of head 0; int8 and fp8
   std::uint32_t value_scale_offset;
   int page_shift;
   int heads, kv_heads, group;

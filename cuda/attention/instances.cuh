@@ -32,6 +32,8 @@ AttentionKernels instance_of(KvType type, int head_size) {
       return instance_of<KvFormat<KvType::f16>, kHeadSizes...>(head_size);
     case KvType::int8:
       return instance_of<KvFormat<KvType::int8>, kHeadSizes...>(head_size);
+    case KvType::fp8:
+      return instance_of<KvFormat<KvType::fp8>, kHeadSizes...>(head_size);
     default:
       return {};
   }

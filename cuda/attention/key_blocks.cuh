@@ -19,6 +19,9 @@ struct KeyBlocks {
   // Keys that lie together in every page; a block is eight of these boxes.
   static constexpr int kBox = 8;
   static constexpr int kBoxes = kKeyBlock / kBox;
+  // Of transposed values, rows of 16 keys.
+  static constexpr int kValueRows = kKeyBlock / 16 * kHeadSize;
+  static constexpr int kValueSteps = (kValueRows + kThreads - 1) / kThreads;
 
   const AttentionArgs& args;
   const Tile& tile;         // shared
@@ -52,11 +55,18 @@ struct KeyBlocks {
     const int thread = threadIdx.x % kThreads;
     // All places before the first copy: a read behind a copy would wait.
     const std::byte* from[kSteps];
+    const std::byte* values_from[kValueSteps];
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
       const int row = row_of(thread, step), chunk = chunk_of(thread, step);
       const std::byte* box = from_boxes[row / kBox % kBoxes];
       from[step] = box + static_cast<unsigned>(row % kBox * kRowBytes + chunk * kChunk);
+    }
+    if constexpr (Format::kTransposedValues) {
+#pragma unroll
+      for (int step = 0; step < kValueSteps; ++step) {
+        values_from[step] = value_from(from_boxes, value_row(thread, step), first);
+      }
     }
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
@@ -65,7 +75,11 @@ struct KeyBlocks {
       const bool wanted = kInner || (row >= first && row < end);
       const unsigned place = to + row * key_pitch + chunk * kChunk;
       copy_async<kChunk>(place, from[step], wanted);
+      if constexpr (Format::kTransposedValues) continue;
       copy_async<kChunk>(place + slot_bytes, from[step] + args.value_offset, wanted);
+    }
+    if constexpr (Format::kTransposedValues) {
+      copy_values(values_from, to + slot_bytes, thread, first, end);
     }
     if constexpr (Format::kScaled) load_scales(block, to + 2 * slot_bytes, first, end);
   }
@@ -80,6 +94,31 @@ struct KeyBlocks {
   __device__ static int chunk_of(int thread, int step) {
     if constexpr (kThreads % kChunks == 0) return thread % kChunks;
     return (thread + step * kThreads) % kChunks;
+  }
+
+  // Box of 16 values and dimension that `thread` copies in step `step`.
+  __device__ static int value_row(int thread, int step) {
+    return thread + step * kThreads;
+  }
+
+  // Values in boxes of 16 keys, as they are in the pages; what a box has beside wanted keys stays.
+  __device__ const std::byte* value_from(const std::byte* const* from_boxes, int row,
+                                         int first) const {
+    const int box = row / kHeadSize % (kKeyBlock / 16), dimension = row % kHeadSize;
+    const int known = box * 16 + kBox <= first ? 1 : 0;  // the half whose page is known
+    return from_boxes[2 * box + known] - known * kBox * kRowBytes + args.value_offset +
+           dimension * 16;
+  }
+  __device__ void copy_values(const std::byte* const (&from)[kValueSteps], unsigned to, int thread,
+                              int first, int end) const {
+#pragma unroll
+    for (int step = 0; step < kValueSteps; ++step) {
+      const int row = value_row(thread, step);
+      if (kValueRows % kThreads != 0 && row >= kValueRows) break;
+      const int box = row / kHeadSize, dimension = row % kHeadSize;
+      copy_async<16>(to + (box * padded_width(kHeadSize) + dimension) * 16, from[step],
+                     box * 16 < end && box * 16 + 16 > first);
+    }
   }
 
   // Scales of the keys, then of the values. They are four bytes apart where keys are kRowBytes.

@@ -12,15 +12,25 @@ namespace quire::cuda {
 // result (two 8-column tiles): of keys for scores, of the head for the output.
 //   load_keys: pair of 16 keys x 16 head dimensions; load_values: 16 keys x pair of 16 dimensions.
 // Both give {b0, b1} of the first tile, then of the second, from rows `pitch` bytes apart in shared
-// memory; `address` is lane_address() plus a constant.
+// memory; `address` is key_lane() or value_lane() plus a constant, for values value_place().
 template <KvType kType>
 struct KvFormat;
 
+// Where 16 values x pair of 16 dimensions are: values are rows, as keys are.
+template <int kBytes>
+struct ValueRows {
+  static constexpr bool kTransposedValues = false;
+  __device__ static int value_place(int step, int pair, int pitch, int) {
+    return step * 16 * pitch + pair * 16 * kBytes;
+  }
+};
+
 template <class Element>
-struct KvFormat16 {
+struct KvFormat16 : ValueRows<2> {
   using Operand = Element;
   static constexpr int kBytes = 2;
   static constexpr bool kScaled = false;
+  static constexpr bool kInterleaved = false;  // a lane's two columns are neighbours
 
   __device__ static unsigned key_lane(int lane, int pitch) {
     return ((lane & 7) + (lane >> 4) * 8) * pitch + ((lane >> 3) & 1) * 16;
@@ -50,10 +60,11 @@ struct KvFormat<KvType::f16> : KvFormat16<__half> {};
 // element, so that a lane gets four neighbouring dimensions of a key and two of a value: dimensions
 // of the query, and columns of the output, are permuted within each 16 to match.
 template <>
-struct KvFormat<KvType::int8> {
+struct KvFormat<KvType::int8> : ValueRows<1> {
   using Operand = __nv_bfloat16;
   static constexpr int kBytes = 1;
   static constexpr bool kScaled = true;
+  static constexpr bool kInterleaved = true;
 
   __device__ static unsigned key_lane(int lane, int pitch) { return (lane & 15) * pitch; }
   __device__ static unsigned value_lane(int lane, int pitch) { return (lane & 15) * pitch; }
@@ -89,6 +100,59 @@ struct KvFormat<KvType::int8> {
   }
   __device__ static int column(int lane, int tile, int e) {
     return (lane & 3) * 4 + 2 * e + tile;
+  }
+  __device__ static int query_pair(int i) {
+    return (i & 1) * 4 + i / 2;
+  }
+};
+
+// e4m3 is widened to bf16, which holds it exactly. Keys are as those of int8. Values lie as the
+// pages have them, [16 keys' box][dimension][16], in the order of fp8_slot(): a lane's four bytes
+// are the four keys that it has of 16.
+template <>
+struct KvFormat<KvType::fp8> {
+  using Operand = __nv_bfloat16;
+  static constexpr int kBytes = 1;
+  static constexpr bool kScaled = true;
+  static constexpr bool kInterleaved = false;
+  static constexpr bool kTransposedValues = true;
+
+  __device__ static unsigned key_lane(int lane, int pitch) { return (lane & 15) * pitch; }
+  __device__ static unsigned value_lane(int lane, int) { return (lane & 15) * 16; }
+  __device__ static int value_place(int step, int pair, int, int width) {
+    return step * 16 * width + pair * 16 * 16;
+  }
+
+  // Two bytes of a word, chosen by `selector`, to two bf16: with exponent and fraction in place the
+  // exponent's bias is wrong by 120. All bytes give finite numbers.
+  template <unsigned kSelector>
+  __device__ static unsigned widen(unsigned word) {
+    const unsigned bytes = __byte_perm(word, 0, kSelector);
+    const unsigned small = (bytes & 0x80008000u) | ((bytes >> 4) & 0x07f007f0u);
+    const unsigned power = 0x7b807b80u;  // 2^120
+    const __nv_bfloat162 product = __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&small),
+                                           *reinterpret_cast<const __nv_bfloat162*>(&power));
+    return *reinterpret_cast<const unsigned*>(&product);
+  }
+  __device__ static void widen_words(unsigned (&to)[4], const unsigned (&words)[2]) {
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+      to[2 * tile] = widen<0x1404>(words[tile]);
+      to[2 * tile + 1] = widen<0x3424>(words[tile]);
+    }
+  }
+  __device__ static void load_keys(unsigned (&to)[4], unsigned address) {
+    unsigned words[2];
+    load_matrices(words, address);
+    widen_words(to, words);
+  }
+  __device__ static void load_values(unsigned (&to)[4], unsigned address) {
+    unsigned words[2];
+    load_matrices(words, address);
+    widen_words(to, words);
+  }
+  __device__ static int column(int lane, int tile, int e) {
+    return tile * 8 + (lane & 3) * 2 + e;
   }
   __device__ static int query_pair(int i) {
     return (i & 1) * 4 + i / 2;

@@ -9,18 +9,35 @@ namespace quire::cuda {
 
 // One layer's keys and values in the pages of a KV group, device memory. A layer's slab of a page:
 //   K [kv_heads][page_size][head_size], then V of the same shape, in 16-bit types and int8;
-//   for int8 then the scales of K and of V, float [kv_heads][page_size] each.
+//   fp8 (e4m3): K as these, V [kv_heads][page_size / 16][head_size][16], a box's tokens in the
+//   order of fp8_slot, so that the tensor cores can sum over tokens; K is rotated, see write_kv;
+//   for int8 and fp8 then the scales of K and of V, float [kv_heads][page_size] each.
 // So 16 consecutive tokens of one head are one box of rows for a bulk tensor copy at every page
 // size (a multiple of 16; 8 works too, in boxes of 8).
 struct KvView {
   std::byte* base = nullptr;     // first page of the group
   std::size_t page_bytes = 0;    // from one page to the next
   std::size_t layer_offset = 0;  // of the layer's slab inside a page
-  KvType type = KvType::bf16;    // f16, bf16, int8
+  KvType type = KvType::bf16;    // f16, bf16, int8, fp8
   int page_size = 0;             // tokens
   int kv_heads = 0;
   int head_size = 0;
 };
+
+constexpr bool kv_scaled(KvType type) {
+  return type == KvType::int8 || type == KvType::fp8;
+}
+constexpr int kv_element_bytes(KvType type) {
+  return kv_scaled(type) ? 1 : 2;
+}
+
+// fp8 values: the byte, of a dimension's 16, of token `token` of a box. What a thread holds of 16
+// scores after a product (two neighbours, and the two that come eight later) are then four
+// neighbours, as the next product takes its first operand.
+constexpr int kFp8Box = 16;
+constexpr int fp8_slot(int token) {
+  return token % 8 / 2 * 4 + token / 8 * 2 + token % 2;
+}
 
 // The sequences of a pass in one KV group, device memory; written once per pass, read by all its
 // layers. Entries from `*count` on are padding and must not be read.

@@ -62,7 +62,8 @@ struct LargeTile {
 #pragma unroll
       for (int pair = 0; pair < kPairs; ++pair) {
         unsigned b[4];
-        Format::load_values(b, values + step * 16 * kMemory.key_pitch + pair * 16 * Format::kBytes);
+        Format::load_values(b, values + Format::value_place(step, pair, kMemory.key_pitch,
+                                                            padded_width(kHeadSize)));
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
           multiply(sums[i][pair][0], a[i], b[0], b[1], typename Format::Operand{});

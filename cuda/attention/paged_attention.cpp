@@ -55,12 +55,16 @@ Status check(const PagedAttentionCall& call) {
     return error(
         StatusCode::unsupported,
         "attention of head size {} with KV type {}: sizes are 16, 24, 32, 64, 80, 96, 128, "
-        "192, 256 and types f16, bf16, int8",
+        "192, 256 and types f16, bf16, int8, fp8",
         kv.head_size, static_cast<int>(kv.type));
   }
   if (kv.page_size < 8 || kv.page_size > 128 || (kv.page_size & (kv.page_size - 1)) != 0) {
     return error(StatusCode::unsupported,
                  "attention over pages of {} tokens: sizes are 8, 16, 32, 64, 128", kv.page_size);
+  }
+  if (kv.type == KvType::fp8 && kv.page_size < kFp8Box) {
+    return error(StatusCode::unsupported, "attention over fp8 pages of {} tokens: at least {}",
+                 kv.page_size, kFp8Box);
   }
   return {};
 }
@@ -101,14 +105,13 @@ PlanArgs plan_args(const Launch& launch, const PagedAttentionCall& call, const H
 AttentionArgs attention_args(const Launch& launch, const PagedAttentionCall& call, const Plan& plan,
                              const Workspace& workspace) {
   const KvView& kv = call.kv;
-  const int element = kv.type == KvType::int8 ? 1 : 2;
   const std::uint32_t tokens = kv.kv_heads * kv.page_size;
   AttentionArgs args{};
   args.query = call.query;
   args.output = call.output;
   args.keys = kv.base + kv.layer_offset;
   args.page_bytes = kv.page_bytes;
-  args.value_offset = tokens * kv.head_size * element;
+  args.value_offset = tokens * kv.head_size * kv_element_bytes(kv.type);
   args.key_scale_offset = 2 * args.value_offset;
   args.value_scale_offset = args.key_scale_offset + tokens * 4;
   args.page_shift = page_shift(kv.page_size);

@@ -13,7 +13,7 @@ namespace quire::cuda {
 // al. 2023; online softmax in tiles, Dao et al. 2022). A row at position p sees keys 0 ... p of its
 // sequence (causal, bottom-right aligned), with a window those at a distance below it.
 struct PagedAttentionCall {
-  const __nv_bfloat16* query = nullptr;  // [total_rows][heads][head_size]
+  const __nv_bfloat16* query = nullptr;  // [total_rows][heads][head_size], as write_kv leaves it
   __nv_bfloat16* output = nullptr;       // same shape; does not alias query
   KvView kv;
   SequenceTable sequences;
@@ -48,8 +48,8 @@ Status plan_attention(const Launch& launch, const PagedAttentionCall& call);
 // save themselves the separate softmax of each 512 keys.
 //
 // Errors: unsupported for a head size outside 64, 80, 96, 128, 192, 256 (and the small ones of test
-// models, 16, 24 and 32), for a KV type other than f16, bf16, int8, and for a page size other than
-// 8, 16, 32, 64, 128.
+// models, 16, 24 and 32), for a KV type other than f16, bf16, int8, fp8, and for a page size other
+// than 8 (not in fp8), 16, 32, 64, 128.
 Status paged_attention(const Launch& launch, const PagedAttentionCall& call);
 
 }  // namespace quire::cuda

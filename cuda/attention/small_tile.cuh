@@ -71,7 +71,8 @@ struct SmallTile {
         const int pair = warp + i * kPolicy.warps;
         if (kPairs % kPolicy.warps != 0 && pair >= kPairs) break;
         unsigned b[4];
-        Format::load_values(b, values + step * 16 * kMemory.key_pitch + pair * 16 * Format::kBytes);
+        Format::load_values(b, values + Format::value_place(step, pair, kMemory.key_pitch,
+                                                            padded_width(kHeadSize)));
         multiply(sums[i][0], a, b[0], b[1], typename Format::Operand{});
         multiply(sums[i][1], a, b[2], b[3], typename Format::Operand{});
       }

@@ -216,7 +216,7 @@ using PairSums = float[2][4];
 template <class Format, int kHeadSize>
 __device__ inline void store_output(__nv_bfloat16* row, const PairSums& sums, int pair, int half,
                                     float factor, int lane) {
-  if constexpr (Format::kScaled) {
+  if constexpr (Format::kInterleaved) {
     const int column = pair * 16 + Format::column(lane, 0, 0);
     if (kHeadSize % 16 != 0 && column >= kHeadSize) return;
     const uint2 four = {
@@ -237,7 +237,7 @@ __device__ inline void store_output(__nv_bfloat16* row, const PairSums& sums, in
 template <class Format, int kHeadSize>
 __device__ inline void store_partial(float* row, const PairSums& sums, int pair, int half,
                                      int lane) {
-  if constexpr (Format::kScaled) {
+  if constexpr (Format::kInterleaved) {
     const int column = pair * 16 + Format::column(lane, 0, 0);
     if (kHeadSize % 16 != 0 && column >= kHeadSize) return;
     *reinterpret_cast<float4*>(row + column) = make_float4(

@@ -10,7 +10,7 @@ constexpr int kMaxHead = 256;
 
 Status check_type(KvType type) {
   if (kv_slab_bytes(type, 8, 1, 8) != 0) return {};
-  return error(StatusCode::unsupported, "KV type {} on CUDA: types are f16, bf16, int8",
+  return error(StatusCode::unsupported, "KV type {} on CUDA: types are f16, bf16, int8, fp8",
                static_cast<int>(type));
 }
 
@@ -23,6 +23,7 @@ std::size_t kv_slab_bytes(KvType type, int page_size, int kv_heads, int head_siz
     case KvType::bf16:
       return tokens * head_size * 2;
     case KvType::int8:
+    case KvType::fp8:
       return tokens * (head_size + sizeof(float));
     default:
       return 0;
@@ -40,6 +41,10 @@ Status write_kv(const Launch& launch, const WriteKvCall& call) {
                  call.rope_dimensions, size);
   }
   if (Status status = check_type(call.kv.type); call.has_kv && !status) return status;
+  if (call.kv.type == KvType::fp8 && call.kv.page_size % kFp8Box != 0) {
+    return error(StatusCode::unsupported, "fp8 pages of {} tokens: a multiple of {}",
+                 call.kv.page_size, kFp8Box);
+  }
   if (call.rows == 0) return {};
   return launch_write_kv(launch, call);
 }

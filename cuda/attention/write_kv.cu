@@ -1,4 +1,5 @@
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include "attention/page_kernels.h"
 #include "base/dependent_kernel.cuh"
@@ -110,6 +111,65 @@ __device__ __half clamped_half(float x) {
   return __float2half_rn(fminf(fmaxf(x, -65504.0f), 65504.0f));
 }
 
+// Whether dimension `i` changes its sign before the Hadamard transform: a fixed random choice.
+__device__ bool flipped(int i) {
+  const unsigned mixed = (i + 1) * 0x9e3779b1u;
+  return (mixed ^ mixed >> 15) >> 7 & 1;
+}
+
+// The rotation of queries and keys for fp8, see write_kv: `block` dimensions at a time, a power of
+// two. A warp holds pairs 2 (lane + 32 j) of the head.
+__device__ void rotate_for_fp8(float2 (&pairs)[kMaxPairs], int block, int lane) {
+#pragma unroll
+  for (int j = 0; j < kMaxPairs; ++j) {
+    const int i = 2 * (lane + 32 * j);
+    const float x = flipped(i) ? -pairs[j].x : pairs[j].x;
+    const float y = flipped(i + 1) ? -pairs[j].y : pairs[j].y;
+    pairs[j] = make_float2(x + y, x - y);
+  }
+  for (int distance = 2; distance < min(block, 64); distance *= 2) {
+    const int lanes = distance / 2;
+#pragma unroll
+    for (int j = 0; j < kMaxPairs; ++j) {
+      const float x = __shfl_xor_sync(0xffffffffu, pairs[j].x, lanes);
+      const float y = __shfl_xor_sync(0xffffffffu, pairs[j].y, lanes);
+      pairs[j] = lane & lanes ? make_float2(x - pairs[j].x, y - pairs[j].y)
+                              : make_float2(pairs[j].x + x, pairs[j].y + y);
+    }
+  }
+#pragma unroll
+  for (int step = 1; step < kMaxPairs; step *= 2) {
+    if (64 * step >= block) break;
+#pragma unroll
+    for (int j = 0; j < kMaxPairs; ++j) {
+      if (j & step) continue;
+      const float2 low = pairs[j], high = pairs[j + step];
+      pairs[j] = make_float2(low.x + high.x, low.y + high.y);
+      pairs[j + step] = make_float2(low.x - high.x, low.y - high.y);
+    }
+  }
+  const float factor = rsqrtf(static_cast<float>(block));
+#pragma unroll
+  for (int j = 0; j < kMaxPairs; ++j) {
+    pairs[j] = make_float2(pairs[j].x * factor, pairs[j].y * factor);
+  }
+}
+
+// Two neighbouring dimensions of a token's fp8 keys or values, `head` as below, to the slab.
+__device__ void write_fp8(const KvView& kv, std::byte* slab, int head, int token, int dimension,
+                          float2 pair) {
+  const __nv_fp8x2_storage_t two = __nv_cvt_float2_to_fp8x2(pair, __NV_SATFINITE, __NV_E4M3);
+  std::byte* of_head = slab + static_cast<std::size_t>(head) * kv.page_size * kv.head_size;
+  if (head < kv.kv_heads) {
+    *reinterpret_cast<__nv_fp8x2_storage_t*>(of_head + token * kv.head_size + dimension) = two;
+    return;
+  }
+  std::byte* to =
+      of_head + (token / kFp8Box * kv.head_size + dimension) * kFp8Box + fp8_slot(token % kFp8Box);
+  to[0] = static_cast<std::byte>(two & 0xff);
+  to[kFp8Box] = static_cast<std::byte>(two >> 8);
+}
+
 // Pairs 2 (lane + 32 j) of a head to its place, token `token` of a page; `head` counts the keys'
 // heads, then the values'.
 __device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kMaxPairs],
@@ -117,15 +177,18 @@ __device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kMaxPa
   const KvView& kv = call.kv;
   const std::size_t place = static_cast<std::size_t>(head) * kv.page_size + token;
   float scale = 0, inverse = 0;
-  if (kv.type == KvType::int8) {
+  if (kv_scaled(kv.type)) {
+    const float most = kv.type == KvType::int8 ? 127 : 448;
     float largest = 0;
 #pragma unroll
     for (int j = 0; j < kMaxPairs; ++j) {
       largest = fmaxf(largest, fmaxf(fabsf(pairs[j].x), fabsf(pairs[j].y)));
     }
     largest = warp_maximum(largest);
-    scale = largest / 127;
-    inverse = largest > 0 ? 127 / largest : 0;
+    // Below this, which is nothing beside any sum, the inverse would be infinite.
+    if (largest < 1e-30f) largest = 0;
+    scale = largest / most;
+    inverse = largest > 0 ? most / largest : 0;
     const std::size_t tokens = static_cast<std::size_t>(2) * kv.kv_heads * kv.page_size;
     if (lane == 0) reinterpret_cast<float*>(slab + tokens * kv.head_size)[place] = scale;
   }
@@ -138,6 +201,8 @@ __device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kMaxPa
       const char2 two = {static_cast<signed char>(__float2int_rn(pairs[j].x * inverse)),
                          static_cast<signed char>(__float2int_rn(pairs[j].y * inverse))};
       *reinterpret_cast<char2*>(slab + at) = two;
+    } else if (kv.type == KvType::fp8) {
+      write_fp8(kv, slab, head, token, i, make_float2(pairs[j].x * inverse, pairs[j].y * inverse));
     } else if (kv.type == KvType::f16) {
       *reinterpret_cast<__half2*>(slab + 2 * at) =
           __halves2half2(clamped_half(pairs[j].x), clamped_half(pairs[j].y));
@@ -172,6 +237,9 @@ __global__ void __launch_bounds__(kWarps * 32)
                                             rotated(call, staged[warp], row, i + 1))
                               : make_float2(staged[warp][i], staged[warp][i + 1]);
     }
+  }
+  if (call.kv.type == KvType::fp8 && unit.rotated) {
+    rotate_for_fp8(pairs, call.kv.head_size & -call.kv.head_size, lane);
   }
   if (index >= call.heads) {
     if (slab != nullptr) write_page(call, pairs, slab, token, index - call.heads, lane);

@@ -15,6 +15,11 @@ enum class QkNormKind { none, per_head, whole };
 
 // What stands between the Q K V product and attention: bias, normalisation of Q and K, RoPE, and K
 // and V written to their pages.
+//
+// For fp8 pages Q and K then go through a random rotation of the head (signs and a Hadamard
+// transform: FlashAttention-3, Shah et al. 2024), which leaves their product what it was but
+// spreads large channels over all: rounding to 8 bits takes less. Of a head that is no power of two
+// each block of the largest one that divides it is rotated.
 struct WriteKvCall {
   int rows = 0;
   int heads = 0;

@@ -126,10 +126,16 @@ std::size_t CudaDevice::packed_bytes(DType type, std::int64_t rows, std::int64_t
   return packed_matrix_bytes(type, rows, columns, spec);
 }
 
-Status CudaDevice::check_kv(const KvGroupSpec& spec, KvType type) const {
+Status CudaDevice::check_kv(const KvGroupSpec& spec, KvType type, int page_size) const {
   if (type == KvType::f32) {
     return error(StatusCode::unsupported,
-                 "{}: keys and values in f32 are not supported; there is: bf16, f16, int8", name());
+                 "{}: keys and values in f32 are not supported; there is: bf16, f16, int8, fp8",
+                 name());
+  }
+  if (type == KvType::fp8 && page_size < kFp8Box) {
+    return error(StatusCode::unsupported,
+                 "{}: keys and values in fp8 need pages of {} tokens or more, not {}", name(),
+                 kFp8Box, page_size);
   }
   if (std::find(std::begin(kHeadSizes), std::end(kHeadSizes), spec.head_size) ==
       std::end(kHeadSizes)) {

@@ -20,10 +20,14 @@ void add_engine_flags(CommandLine& line, EngineFlags& flags) {
   line.option("--context", "N", options.context, "most tokens of a sequence");
   line.option("--memory-bytes", "N", options.memory_bytes, "most memory the engine may use");
   line.option("--kv-bytes", "N", options.kv_bytes, "most memory for keys and values");
-  line.choice<std::optional<KvType>>(
-      "--kv-type",
-      {{"f32", KvType::f32}, {"f16", KvType::f16}, {"bf16", KvType::bf16}, {"int8", KvType::int8}},
-      options.cache.type, "type of the cached keys and values; default: the device's");
+  line.choice<std::optional<KvType>>("--kv-type",
+                                     {{"f32", KvType::f32},
+                                      {"f16", KvType::f16},
+                                      {"bf16", KvType::bf16},
+                                      {"int8", KvType::int8},
+                                      {"fp8", KvType::fp8}},
+                                     options.cache.type,
+                                     "type of the cached keys and values; default: the device's");
   line.choice<Compute>("--compute", {{"auto", Compute::automatic}, {"f32", Compute::f32}},
                        options.cpu.compute, "f32: activations are not quantised (slow)");
   line.option("--page-size", "N", options.cache.page_size, "tokens in a page: 8, 16, ... 128");

@@ -23,8 +23,9 @@ constexpr std::size_t operator""_GiB(unsigned long long n) {
 
 enum class LogLevel { info, warning, error };
 
-// Type of the cached keys and values. int8 keeps one float scale for each token and head.
-enum class KvType { f32, f16, bf16, int8 };
+// Type of the cached keys and values. int8 and fp8 (e4m3; on GPUs only, pages of 16 tokens or more)
+// keep one float scale for each token and head.
+enum class KvType { f32, f16, bf16, int8, fp8 };
 
 // How weights of a quantised type are multiplied: `automatic` quantises activations to 8 bits in
 // groups of 32; `f32` keeps them in float32 and expands the weights on the fly (slow, exact).

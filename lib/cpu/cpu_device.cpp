@@ -125,6 +125,13 @@ std::size_t CpuDevice::packed_bytes(DType type, std::int64_t rows, std::int64_t 
   return packed_matrix_bytes(type, rows, columns, spec, compute_, in_place_, isa_);
 }
 
+Status CpuDevice::check_kv(const KvGroupSpec&, KvType type, int) const {
+  if (type != KvType::fp8) return {};
+  return error(StatusCode::unsupported,
+               "{}: keys and values in fp8 are not supported; there is: f16, bf16, f32, int8",
+               name());
+}
+
 std::size_t CpuDevice::kv_layer_bytes(const KvGroupSpec& spec, KvType type, int page_size) const {
   return static_cast<std::size_t>(spec.kv_heads) *
          layout(type, page_size, spec.head_size).head_bytes;

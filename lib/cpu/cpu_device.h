@@ -35,7 +35,7 @@ class CpuDevice final : public Device {
                                              const PackSpec& spec) override;
   std::size_t packed_bytes(DType type, std::int64_t rows, std::int64_t columns,
                            const PackSpec& spec) const override;
-  Status check_kv(const KvGroupSpec&, KvType) const override { return {}; }
+  Status check_kv(const KvGroupSpec& spec, KvType type, int page_size) const override;
   std::size_t kv_layer_bytes(const KvGroupSpec& spec, KvType type, int page_size) const override;
   Status reserve(const WorkLimits& limits) override;
   std::size_t scratch_bytes(const WorkLimits& limits) const override;

@@ -16,6 +16,9 @@ Status check_kv(const char* what, const KvLayer& kv, int most_head_size) {
                  "{}: {} KV heads of {} elements (at most {} reserved) in pages of {} tokens", what,
                  kv.kv_heads, kv.head_size, most_head_size, page);
   }
+  if (kv.type == KvType::fp8) {
+    return error(StatusCode::internal, "{}: keys and values in fp8, which CpuDevice refuses", what);
+  }
   return {};
 }
 

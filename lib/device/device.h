@@ -84,7 +84,7 @@ class Device {
                                    const PackSpec& spec) const = 0;
 
   // Errors: unsupported, if the device cannot compute attention over such keys and values.
-  virtual Status check_kv(const KvGroupSpec& spec, KvType type) const = 0;
+  virtual Status check_kv(const KvGroupSpec& spec, KvType type, int page_size) const = 0;
   // Bytes of one layer's slab in a page: page_size tokens of K and V, a multiple of 64.
   virtual std::size_t kv_layer_bytes(const KvGroupSpec& spec, KvType type, int page_size) const = 0;
 

@@ -68,7 +68,8 @@ Result<MemoryPlan> plan_memory(const format::ModelFiles& files, const model::Mod
       options.cache.page_size > 0 ? options.cache.page_size : device.default_page_size();
   limits.kv_type = options.cache.type.value_or(device.default_kv_type());
   for (const KvGroupSpec& group : config.kv_groups) {
-    if (Status status = device.check_kv(group, limits.kv_type); !status.ok()) return status;
+    Status status = device.check_kv(group, limits.kv_type, limits.page_size);
+    if (!status.ok()) return status;
   }
 
   auto weights = model::weight_bytes(files, config, device);

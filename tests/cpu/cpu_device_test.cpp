@@ -109,5 +109,13 @@ TEST_CASE("a page's slab holds keys, values and scales, in whole cache lines") {
   CHECK(device->kv_layer_bytes({1, 1, 24, 0}, KvType::int8, 8) % 64 == 0);
 }
 
+TEST_CASE("keys and values in fp8 are refused by name") {
+  const auto device = test::open_test_device(cpu::Isa::scalar, 1);
+  CHECK(device->check_kv({1, 3, 64, 0}, KvType::int8, 16).ok());
+  const Status status = device->check_kv({1, 3, 64, 0}, KvType::fp8, 16);
+  CHECK(status.code() == StatusCode::unsupported);
+  CHECK(status.message().find("fp8") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace quire

@@ -54,8 +54,8 @@ class FaultyDevice final : public Device {
                            const PackSpec& spec) const override {
     return inner_->packed_bytes(type, rows, columns, spec);
   }
-  Status check_kv(const KvGroupSpec& spec, KvType type) const override {
-    return inner_->check_kv(spec, type);
+  Status check_kv(const KvGroupSpec& spec, KvType type, int page_size) const override {
+    return inner_->check_kv(spec, type, page_size);
   }
   std::size_t kv_layer_bytes(const KvGroupSpec& spec, KvType type, int page_size) const override {
     return inner_->kv_layer_bytes(spec, type, page_size);

@@ -44,6 +44,39 @@ struct MemoryBarrier {
   }
 };
 
+// 16 bytes of shared memory.
+__device__ inline void load_shared(unsigned (&to)[4], unsigned from) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(from)
+               : "memory");
+}
+__device__ inline void store_shared(unsigned to, const unsigned (&from)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(from[0]), "r"(from[1]),
+               "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+
+__device__ inline void store_shared(unsigned to, float4 from) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(from.x), "f"(from.y),
+               "f"(from.z), "f"(from.w)
+               : "memory");
+}
+__device__ inline void store_shared(unsigned to, float from) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(from) : "memory");
+}
+__device__ inline void load_shared(float (&to)[2], unsigned from) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+               : "=f"(to[0]), "=f"(to[1])
+               : "r"(from)
+               : "memory");
+}
+__device__ inline float load_shared(unsigned from) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from) : "memory");
+  return value;
+}
+
 // Named barriers of a thread block; 0 is __syncthreads.
 __device__ inline void sync_named(int barrier, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
@@ -79,6 +112,15 @@ __device__ inline void copy_box(unsigned to, const CUtensorMap& map, unsigned ba
       "[%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
       "l"(reinterpret_cast<unsigned long long>(&map)), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w),
       "r"(v)
+      : "memory");
+}
+
+// Copies `bytes`, a multiple of 16, from one place of global memory.
+__device__ inline void copy_bytes(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
       : "memory");
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 
-#include "attention/hopper/pipeline.cuh"
-#include "attention/hopper/softmax.cuh"
-#include "attention/hopper/tensor_map.h"
-#include "attention/hopper/wgmma.cuh"
+#include <type_traits>
+
+#include "attention/hopper/consumer_rows.cuh"
 
 namespace quire::cuda::hopper {
 
@@ -12,73 +11,82 @@ namespace quire::cuda::hopper {
 // before the softmax of the next scores; nvcc 13.0 moves the wait for the latter in front of that
 // softmax, so it runs beside the other warpgroups' products. With `ping_pong` these take turns in
 // starting theirs.
-template <class Shape, bool kSoftCap>
-struct Consumer {
-  using Pipe = Pipeline<Shape>;
-  static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
-  static constexpr int kHeadSize = kPolicy.head_size;
+//
+// Element is the type of keys and values; queries come in bf16.
+template <class Shape, class Element, bool kSoftCap>
+struct Consumer : ConsumerRows<Shape> {
+  using Rows = ConsumerRows<Shape>;
+  using Pipe = typename Rows::Pipe;
+  using Sums = typename Rows::Sums;
+  using Rows::args;
+  using Rows::kHeadSize;
+  using Rows::kPolicy;
+  using Rows::lane;
+  using Rows::pass_turn;
+  using Rows::pipe;
+  using Rows::release;
+  using Rows::thread;
+  using Rows::wait_for_turn;
+  using Rows::warpgroup;
   static constexpr int kBlockKeys = kPolicy.block_keys;
-  static constexpr int kRowsBytes = kHeadSize / kBoxElements * kAtomBytes;  // of 8 keys or values
+  static constexpr int kRowsBytes = 8 * kHeadSize * 2;  // of 8 keys or values
+  static constexpr int kRow = kPolicy.key_row();        // as long as that of queries
   static constexpr int kSteps = kBlockKeys / 16;
-  // Named barriers, of each warpgroup one.
-  static constexpr int kTurnBarrier = 1, kOwnBarrier = 1 + kPolicy.warpgroups;
 
   using Scores = float[kBlockKeys / 2];
   using Weights = unsigned[kSteps][4];
-  using Sums = float[kHeadSize / 2];
 
-  const ForwardArgs& args;
-  Pipe pipe;
-  int warpgroup;  // the same in all lanes, known to the compiler as such
-  int thread;     // of the warpgroup
-
-  __device__ int lane() const { return thread % 32; }
-  __device__ int row(int half) const {
-    return warpgroup * 64 + thread / 32 * 16 + lane() / 4 + half * 8;
-  }
-
-  __device__ void release(typename Pipe::Kind kind, int stage) const {
-    if (lane() == 0) MemoryBarrier::arrive(pipe.released(kind, stage));
-  }
-  __device__ void wait_for_turn() const {
-    if constexpr (kPolicy.ping_pong) sync_named(kTurnBarrier + warpgroup, 256);
-  }
-  __device__ void pass_turn() const {
-    if constexpr (kPolicy.ping_pong) {
-      const int next = warpgroup + 1 == kPolicy.warpgroups ? 0 : warpgroup + 1;
-      arrive_named(kTurnBarrier + next, 256);
+  // The warpgroup's queries from bf16 to float16, whose largest numbers stand for those beyond.
+  __device__ void convert_queries(int stage) const {
+    constexpr int kChunks = 64 * kRow / 16;
+#pragma unroll
+    for (int part = 0; part < kHeadSize * 2 / kRow; ++part) {
+      const unsigned start = pipe.query(stage) + (part * kPolicy.rows() + warpgroup * 64) * kRow;
+#pragma unroll
+      for (int i = 0; i < kChunks; i += 128) {
+        unsigned pairs[4];
+        load_shared(pairs, start + (i + thread) * 16);
+#pragma unroll
+        for (unsigned& pair : pairs) {
+          pair = pack_pair(clamp_half(low_half(pair)), clamp_half(high_half(pair)), __half{});
+        }
+        store_shared(start + (i + thread) * 16, pairs);
+      }
     }
+    publish_shared_writes();
+    Rows::sync_warpgroup();
   }
 
   __device__ void start_scores(Scores& scores, int query_stage, int stage) const {
     const unsigned long long queries =
-        rows_descriptor(pipe.query(query_stage) + warpgroup * 64 * 128, kAtomBytes);
-    const unsigned long long keys = rows_descriptor(pipe.keys(stage), kRowsBytes);
+        rows_descriptor<kRow>(pipe.query(query_stage) + warpgroup * 64 * kRow, 8 * kRow);
+    const unsigned long long keys = rows_descriptor<kRow>(pipe.keys(stage), kRowsBytes);
     hold(scores);
     begin_products();
 #pragma unroll
     for (int step = 0; step < kHeadSize / 16; ++step) {
-      const int part = step / 4, within = step % 4 * 32;
-      const unsigned long long a = queries + ((part * kPolicy.rows() * 128 + within) >> 4);
-      const unsigned long long b = keys + ((part * kAtomBytes + within) >> 4);
+      const int part = step * 32 / kRow, within = step * 32 % kRow;
+      const unsigned long long a = queries + ((part * kPolicy.rows() * kRow + within) >> 4);
+      const unsigned long long b = keys + ((part * 8 * kRow + within) >> 4);
       if (step == 0) {
-        multiply_rows<0>(scores, a, b);
+        multiply_rows<Element, 0>(scores, a, b);
       } else {
-        multiply_rows<1>(scores, a, b);
+        multiply_rows<Element, 1>(scores, a, b);
       }
     }
     commit_products();
   }
 
   __device__ void start_sums(Sums& sums, Weights& weights, int stage) const {
-    const unsigned long long values = columns_descriptor(pipe.values(stage), kRowsBytes);
+    const unsigned long long values =
+        columns_descriptor<kRow>(pipe.values(stage), kRowsBytes, 8 * kRow);
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) hold(weights[step]);
     hold(sums);
     begin_products();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      multiply_columns(sums, weights[step], values + (step * 2 * kRowsBytes >> 4));
+      multiply_registers<Element, 1>(sums, weights[step], values + (step * 2 * kRowsBytes >> 4));
     }
     commit_products();
   }
@@ -88,7 +96,8 @@ struct Consumer {
     for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        weights[step][i] = pack_pair(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1]);
+        weights[step][i] =
+            pack_pair(scores[8 * step + 2 * i], scores[8 * step + 2 * i + 1], Element{});
       }
     }
   }
@@ -111,14 +120,14 @@ struct Consumer {
   __device__ void clear_values(int stage, int begin, int end) const {
     constexpr int kChunks = kBlockKeys * kHeadSize * 2 / 16;
     for (int i = thread; i < kChunks; i += 128) {
-      const int row = i / kHeadSize * 8 + i / 8 % 8;
+      const int row = i / kHeadSize * 8 + i / (kRow / 16) % 8;
       if (row >= begin && row < end) continue;
       asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(pipe.values(stage) + i * 16),
                    "r"(0)
                    : "memory");
     }
     publish_shared_writes();
-    sync_named(kOwnBarrier + warpgroup, 128);
+    Rows::sync_warpgroup();
   }
 
   struct State {
@@ -140,13 +149,6 @@ struct Consumer {
     }
     return state.softmax.template step<kPolicy.lazy_rescale>(state.scores,
                                                              kSoftCap ? 1.0f : args.score_factor);
-  }
-
-  // ptxas moves the wait for the sums up before the softmax, which is to run beside their products.
-  // A store that never happens, but depends on all exponentials, stands in its way.
-  __device__ void keep_before_wait(const SoftmaxRows& softmax) const {
-    const float sum = softmax.sum[0] + softmax.sum[1];
-    if (sum < 0) asm volatile("st.shared.f32 [%0], %1;" ::"r"(pipe.unused()), "f"(sum) : "memory");
   }
 
   // Values of a block that is masked, once they are there.
@@ -173,7 +175,9 @@ struct Consumer {
     hold(state.scores);
     release(Pipe::kKeys, place.stage);
     const float2 factors = softmax<kMasked>(state, block);
-    if constexpr (kPolicy.overlap) keep_before_wait(state.softmax);
+    if constexpr (kPolicy.overlap) {
+      Rows::keep_before_wait(state.softmax.sum[0] + state.softmax.sum[1]);
+    }
     wait_products<0>();
     hold(state.sums);
     release(Pipe::kValues, earlier.stage);
@@ -185,12 +189,7 @@ struct Consumer {
   __device__ void compute(State& state, const Tile& tile, int query_stage) const {
     const TileBlocks blocks(args, tile, kBlockKeys);
     state.softmax = {};
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int position = tile.first_position + row(half);
-      state.end_key[half] = args.causal ? min(position + 1, tile.keys) : tile.keys;
-      state.first_key[half] = args.window > 0 ? max(0, position + 1 - args.window) : 0;
-    }
+    Rows::find_keys(tile, state.first_key, state.end_key);
 #pragma unroll
     for (float& sum : state.sums) sum = 0;
 
@@ -224,48 +223,22 @@ struct Consumer {
   }
 
   __device__ void store(State& state, const Tile& tile) const {
-    constexpr float kLog2E = 1.4426950408889634f;
     const float factor = kSoftCap ? 1.0f : args.score_factor;
     state.softmax.finish();
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float sum = state.softmax.sum[half];
-      const float base = state.softmax.base(half, factor);
-      if (args.sinks != nullptr) sum += exp2_fast(args.sinks[tile.head] * kLog2E - base);
-      const float scale = sum > 0 ? 1.0f / sum : 0.0f;
-      const bool real = row(half) < tile.rows;
-      const int pass_row = tile.first_row + row(half);
-      if (args.log_sum_exp != nullptr && real && lane() % 4 == 0) {
-        args.log_sum_exp[static_cast<std::size_t>(tile.head) * args.rows + pass_row] =
-            sum > 0 ? (base + __log2f(sum)) / kLog2E : kNoScore;
-      }
-      __nv_bfloat16* to =
-          args.output + (static_cast<std::size_t>(pass_row) * args.heads + tile.head) * kHeadSize +
-          lane() % 4 * 8;
-#pragma unroll
-      for (int i = 0; i < kHeadSize / 2; i += 16) {
-        unsigned four[4];
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          four[k] = pack_pair(state.sums[i + 4 * k + 2 * half] * scale,
-                              state.sums[i + 4 * k + 2 * half + 1] * scale);
-        }
-        transpose_quad(four, lane());
-        if (real)
-          *reinterpret_cast<uint4*>(to + i * 2) = make_uint4(four[0], four[1], four[2], four[3]);
-      }
-    }
+    const float bases[] = {state.softmax.base(0, factor), state.softmax.base(1, factor)};
+    Rows::store(state.sums, bases, state.softmax.sum, tile);
   }
 
   __device__ void run() const {
     State state;
     state.uses = 0;
-    if (warpgroup == 0 && kPolicy.ping_pong) arrive_named(kTurnBarrier, 256);
+    Rows::first_turn();
     for (int count = 0;; ++count) {
       const RingPlace<kPolicy.query_stages> place(count);
       MemoryBarrier::wait(pipe.arrived(Pipe::kQuery, place.stage), place.parity);
       const Tile tile = pipe.load_tile(place.stage);
       if (tile.rows == 0) return;
+      if constexpr (std::is_same_v<Element, __half>) convert_queries(place.stage);
       compute(state, tile, place.stage);
       store(state, tile);
     }

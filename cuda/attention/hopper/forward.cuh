@@ -1,14 +1,23 @@
 #pragma once
 
+#include <type_traits>
+
 #include "attention/hopper/consumer.cuh"
 #include "attention/hopper/forward_kernels.h"
+#include "attention/hopper/fp8_consumer.cuh"
 #include "attention/hopper/producer.cuh"
+#include "attention/hopper/scale_producer.cuh"
 
 namespace quire::cuda::hopper {
 
+template <class Shape, class Element, bool kSoftCap>
+using ConsumerFor =
+    std::conditional_t<std::is_same_v<Element, __nv_fp8_e4m3>, Fp8Consumer<Shape, kSoftCap>,
+                       Consumer<Shape, Element, kSoftCap>>;
+
 // A thread block for each multiprocessor takes tiles until none is left: the first warpgroup brings
 // data, the others compute.
-template <class Shape, bool kSoftCap>
+template <class Shape, class Element, bool kSoftCap>
 __global__ void __launch_bounds__(Shape::kPolicy.threads(), 1)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // the other architectures of a build get an empty kernel
@@ -29,18 +38,23 @@ __global__ void __launch_bounds__(Shape::kPolicy.threads(), 1)
       producer.bring_queries_and_keys();
     } else if (warp == 1) {
       producer.bring_values();
+    } else if (Shape::kPolicy.element_bytes == 1 && warp == 2) {
+      ScaleProducer<Shape>{args, pipe, producer.lane}.bring_scales();
     }
   } else {
     take_registers<Shape::kPolicy.consumer_registers>();
-    Consumer<Shape, kSoftCap>{args, pipe, warpgroup - 1, static_cast<int>(threadIdx.x % 128)}.run();
+    ConsumerFor<Shape, Element, kSoftCap>{
+        {args, pipe, warpgroup - 1, static_cast<int>(threadIdx.x % 128)}}
+        .run();
   }
 #endif
 }
 
-template <class Shape, bool kSoftCap>
+template <class Shape, bool kSoftCap, class Element = __nv_bfloat16>
 ForwardKernel forward_instance() {
+  static_assert((Shape::kPolicy.element_bytes == 1) == std::is_same_v<Element, __nv_fp8_e4m3>);
   static_assert(ForwardMemory(Shape::kPolicy).total <= kMostSharedBytes);
-  return {forward_kernel<Shape, kSoftCap>, Shape::kPolicy,
+  return {forward_kernel<Shape, Element, kSoftCap>, Shape::kPolicy,
           ForwardMemory(Shape::kPolicy).total + 1024};
 }
 

@@ -2,8 +2,9 @@
 
 namespace quire::cuda::hopper {
 
-ForwardKernel forward_kernel_128(bool soft_cap) {
-  return soft_cap ? forward_instance<Forward128, true>() : forward_instance<Forward128, false>();
+ForwardKernel forward_kernel_128(const ForwardChoice& choice) {
+  return choice.soft_cap ? forward_instance<Forward128, true>()
+                         : forward_instance<Forward128, false>();
 }
 
 }  // namespace quire::cuda::hopper

@@ -2,9 +2,9 @@
 
 namespace quire::cuda::hopper {
 
-ForwardKernel forward_kernel_256(bool soft_cap) {
-  return soft_cap ? forward_instance<Forward256Capped, true>()
-                  : forward_instance<Forward256, false>();
+ForwardKernel forward_kernel_256(const ForwardChoice& choice) {
+  return choice.soft_cap ? forward_instance<Forward256Capped, true>()
+                         : forward_instance<Forward256, false>();
 }
 
 }  // namespace quire::cuda::hopper

@@ -2,9 +2,9 @@
 
 namespace quire::cuda::hopper {
 
-ForwardKernel forward_kernel_64(bool soft_cap, bool short_rows) {
-  if (soft_cap) return forward_instance<Forward64Short, true>();
-  if (short_rows) return forward_instance<Forward64Short, false>();
+ForwardKernel forward_kernel_64(const ForwardChoice& choice) {
+  if (choice.soft_cap) return forward_instance<Forward64Short, true>();
+  if (choice.short_rows) return forward_instance<Forward64Short, false>();
   return forward_instance<Forward64, false>();
 }
 

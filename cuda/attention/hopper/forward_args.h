@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include <cuda.h>
@@ -15,6 +16,9 @@ struct ForwardArgs {
   __nv_bfloat16* output;  // [rows][heads][head_size]
   float* log_sum_exp;     // [heads][rows], or null
   const std::int32_t* pages;
+  const std::byte* slab;  // of the layer in page 0, and below what lies in it
+  std::size_t page_bytes;
+  unsigned value_offset, key_scale_offset, value_scale_offset;
   const float* sinks;  // [heads], or null
   TileList list;
   int rows;  // of the pass

@@ -13,10 +13,27 @@ struct ForwardKernel {
   int shared_bytes = 0;
 };
 
-// Each in a file of its own, for the compile time. `short_rows`: for sequences of few rows.
-ForwardKernel forward_kernel_64(bool soft_cap, bool short_rows);
-ForwardKernel forward_kernel_128(bool soft_cap);
-ForwardKernel forward_kernel_256(bool soft_cap);
+// What decides between the kernels of a head size and type.
+struct ForwardChoice {
+  bool soft_cap = false;
+  bool short_rows = false;  // sequences of few rows
+};
+
+// In small files, for the compile time. Keys and values in bf16:
+ForwardKernel forward_kernel_64(const ForwardChoice& choice);
+ForwardKernel forward_kernel_96(const ForwardChoice& choice);
+ForwardKernel forward_kernel_128(const ForwardChoice& choice);
+ForwardKernel forward_kernel_192(const ForwardChoice& choice);
+ForwardKernel forward_kernel_256(const ForwardChoice& choice);
+// In float16:
+ForwardKernel half_forward_kernel_64(const ForwardChoice& choice);
+ForwardKernel half_forward_kernel_96(const ForwardChoice& choice);
+ForwardKernel half_forward_kernel_128(const ForwardChoice& choice);
+ForwardKernel half_forward_kernel_192(const ForwardChoice& choice);
+ForwardKernel half_forward_kernel_256(const ForwardChoice& choice);
+// In fp8:
+ForwardKernel fp8_forward_kernel_64(const ForwardChoice& choice);
+ForwardKernel fp8_forward_kernel_128(const ForwardChoice& choice);
 
 // list_hopper_tiles and hopper_attention with a kernel of the caller's choice, which has to fit the
 // call.

@@ -17,18 +17,28 @@ constexpr int kLeastTileRows = 128;
 // Rows of the longest sequence up to which the short policy is the faster.
 constexpr int kShortRows = 1024;
 
+struct Entry {
+  KvType type;
+  int head_size;
+  ForwardKernel (*kernel)(const ForwardChoice& choice);
+};
+constexpr Entry kEntries[] = {
+    {KvType::bf16, 64, forward_kernel_64},       {KvType::bf16, 96, forward_kernel_96},
+    {KvType::bf16, 128, forward_kernel_128},     {KvType::bf16, 192, forward_kernel_192},
+    {KvType::bf16, 256, forward_kernel_256},     {KvType::f16, 64, half_forward_kernel_64},
+    {KvType::f16, 96, half_forward_kernel_96},   {KvType::f16, 128, half_forward_kernel_128},
+    {KvType::f16, 192, half_forward_kernel_192}, {KvType::f16, 256, half_forward_kernel_256},
+    {KvType::fp8, 64, fp8_forward_kernel_64},    {KvType::fp8, 128, fp8_forward_kernel_128},
+};
+
 ForwardKernel kernel_for(const PagedAttentionCall& call, const HopperOptions& options) {
-  const bool soft_cap = call.soft_cap > 0;
-  switch (call.kv.head_size) {
-    case 64:
-      return forward_kernel_64(soft_cap, options.causal && call.sequences.max_rows <= kShortRows);
-    case 128:
-      return forward_kernel_128(soft_cap);
-    case 256:
-      return forward_kernel_256(soft_cap);
-    default:
-      return {};
+  for (const Entry& entry : kEntries) {
+    if (entry.type == call.kv.type && entry.head_size == call.kv.head_size) {
+      return entry.kernel(
+          {call.soft_cap > 0, options.causal && call.sequences.max_rows <= kShortRows});
+    }
   }
+  return {};
 }
 
 int log2_of(int power) {
@@ -47,7 +57,7 @@ int box_tokens(int page_size, int block_keys) {
 TileListArgs list_args(const PagedAttentionCall& call, const HopperOptions& options,
                        const ForwardPolicy& policy) {
   const KvView& kv = call.kv;
-  const int key_bytes = 2 * kv.head_size * 2;
+  const int key_bytes = 2 * kv.head_size * policy.element_bytes;
   std::byte* memory = options.tiles != nullptr ? options.tiles : call.workspace;
   TileListArgs args{};
   args.sequences = call.sequences;
@@ -71,6 +81,12 @@ ForwardArgs forward_args(const PagedAttentionCall& call, const HopperOptions& op
   args.output = call.output;
   args.log_sum_exp = options.log_sum_exp;
   args.pages = call.sequences.pages;
+  const unsigned tokens = call.kv.kv_heads * call.kv.page_size;
+  args.slab = call.kv.base + call.kv.layer_offset;
+  args.page_bytes = call.kv.page_bytes;
+  args.value_offset = tokens * call.kv.head_size * kv_element_bytes(call.kv.type);
+  args.key_scale_offset = 2 * args.value_offset;
+  args.value_scale_offset = args.key_scale_offset + tokens * sizeof(float);
   args.sinks = call.sinks;
   args.list = list.list;
   args.rows = call.sequences.total_rows;
@@ -105,9 +121,9 @@ Status hopper::launch_forward(const Launch& launch, const PagedAttentionCall& ca
   const TileListArgs tiles = list_args(call, options, policy);
   ForwardArgs args = forward_args(call, options, tiles, box);
   Status status = query_map(args.query, call.query, sequences.total_rows, call.heads, kv.head_size,
-                            policy.rows());
+                            policy.rows(), policy.query_row());
   if (!status) return status;
-  if (status = kv_map(args.kv, kv, box); !status) return status;
+  if (status = kv_map(args.kv, kv, box, policy.key_row()); !status) return status;
   if (options.tiles == nullptr) {
     if (status = launch_tile_list(launch, tiles); !status) return status;
   }
@@ -124,9 +140,8 @@ Status hopper::launch_forward(const Launch& launch, const PagedAttentionCall& ca
 
 bool hopper_attention_takes(int compute_capability, const PagedAttentionCall& call) {
   const KvView& kv = call.kv;
-  return compute_capability == 90 && call.scale > 0 && kv.type == KvType::bf16 &&
-         kernel_for(call, {}).kernel != nullptr && kv.kv_heads > 0 &&
-         call.heads % kv.kv_heads == 0 && kv.page_size >= 16 &&
+  return compute_capability == 90 && call.scale > 0 && kernel_for(call, {}).kernel != nullptr &&
+         kv.kv_heads > 0 && call.heads % kv.kv_heads == 0 && kv.page_size >= 16 &&
          (kv.page_size & (kv.page_size - 1)) == 0 && kv.page_bytes % 16 == 0 &&
          kv.layer_offset % 16 == 0 && reinterpret_cast<std::uintptr_t>(kv.base) % 16 == 0;
 }
@@ -161,9 +176,10 @@ Status hopper_attention(const Launch& launch, const PagedAttentionCall& call,
                         const HopperOptions& options) {
   if (!hopper_attention_takes(90, call)) {
     return error(StatusCode::unsupported,
-                 "Hopper attention of head size {}, pages of {} tokens, scale {}: sizes are 64, "
-                 "128, 256 in bf16, pages are of 16 tokens or more, the scale is positive",
-                 call.kv.head_size, call.kv.page_size, call.scale);
+                 "Hopper attention of head size {} with KV type {}, pages of {} tokens, scale {}: "
+                 "sizes are 64, 96, 128, 192, 256 in bf16 and f16, 64 and 128 in fp8, pages are "
+                 "of 16 tokens or more, the scale is positive",
+                 call.kv.head_size, static_cast<int>(call.kv.type), call.kv.page_size, call.scale);
   }
   return launch_forward(launch, call, options, kernel_for(call, options));
 }

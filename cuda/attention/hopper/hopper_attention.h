@@ -23,7 +23,8 @@ struct HopperOptions {
 };
 
 // Whether hopper_attention can compute the call on a device of this compute capability (9.0 as 90):
-// bf16 keys and values, head size 64, 128 or 256, pages of 16 tokens or more, a positive scale.
+// keys and values in bf16 or f16, head size 64, 96, 128, 192 or 256, or in fp8, head size 64 or
+// 128, pages of 16 tokens or more, a positive scale.
 bool hopper_attention_takes(int compute_capability, const PagedAttentionCall& call);
 
 // Which sequences of a call are better computed here, and which by the portable kernels.

@@ -36,7 +36,7 @@ struct TileBlocks {
 
 // Shared memory of a thread block and its barriers: of each stage of queries, keys and values one
 // that tells of its arrival and one that tells that the consumers are done with it; of each stage
-// of queries also one that tells that its tile is known.
+// of queries also one that tells that its tile is known. Scales of fp8 come with the keys.
 template <class Shape>
 struct Pipeline {
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
@@ -58,6 +58,12 @@ struct Pipeline {
   }
   __device__ unsigned values(int stage) const {
     return start + kMemory.values + stage * kMemory.block_bytes;
+  }
+  __device__ unsigned scales(int stage) const {
+    return start + kMemory.scales + stage * kMemory.scale_bytes;
+  }
+  __device__ unsigned inverse_scales(int stage) const {
+    return scales(stage) + kPolicy.block_keys * 8;
   }
   __device__ unsigned tile(int stage) const { return start + kMemory.tiles + stage * 32; }
 
@@ -82,11 +88,13 @@ struct Pipeline {
 
   // By one thread.
   __device__ void create_barriers() const {
+    constexpr int kScales = kPolicy.element_bytes == 1 ? 1 : 0;  // warps that bring them
     for (int stage = 0; stage < 2; ++stage) {
       for (const Kind kind : {kQuery, kKeys, kValues}) {
-        MemoryBarrier::create(arrived(kind, stage), 1);
-        // The warp that brings values reads the tile that comes with queries.
-        MemoryBarrier::create(released(kind, stage), kConsumerWarps + (kind == kQuery ? 1 : 0));
+        MemoryBarrier::create(arrived(kind, stage), 1 + (kind == kKeys ? kScales : 0));
+        // The warps that bring values and scales read the tile that comes with queries.
+        MemoryBarrier::create(released(kind, stage),
+                              kConsumerWarps + (kind == kQuery ? 1 + kScales : 0));
       }
       MemoryBarrier::create(arrived(kTile, stage), 1);
     }

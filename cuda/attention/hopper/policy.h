@@ -12,9 +12,14 @@ struct ForwardPolicy {
   bool lazy_rescale;  // see SoftmaxRows
   bool overlap;       // the softmax runs beside products of its own warpgroup too
   int producer_registers, consumer_registers;
+  int element_bytes = 2;  // of keys and values
 
   constexpr int rows() const { return warpgroups * 64; }
   constexpr int threads() const { return (warpgroups + 1) * 128; }
+  // A head's queries, or keys and values, lie in parts of one row of shared memory, which is 128
+  // bytes where that divides the head, else 64.
+  constexpr int query_row() const { return head_size % 64 == 0 ? 128 : 64; }
+  constexpr int key_row() const { return head_size * element_bytes % 128 == 0 ? 128 : 64; }
 };
 
 // The policies, as types for nvcc's sake.
@@ -29,6 +34,12 @@ struct Forward64Short {
 struct Forward128 {
   static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, true, 40, 232};
 };
+struct Forward96 {
+  static constexpr ForwardPolicy kPolicy{96, 2, 128, 2, false, true, true, 40, 232};
+};
+struct Forward192 {
+  static constexpr ForwardPolicy kPolicy{192, 2, 112, 1, false, true, true, 40, 232};
+};
 struct Forward256 {
   static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, false, true, true, 40, 232};
 };
@@ -36,22 +47,35 @@ struct Forward256Capped {
   static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, true, 40, 232};
 };
 
+// Keys and values in fp8: see Fp8Consumer.
+struct Fp8Forward64 {
+  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, false, false, true, 40, 232, 1};
+};
+struct Fp8Forward128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, false, false, 40, 232, 1};
+};
+
 // Key and value blocks in shared memory, each.
 constexpr int kStages = 2;
 
-// Places in shared memory, in bytes from its 1024-byte aligned start; all in the 128-byte swizzle.
-// Queries are [head_size / 64][rows][64], keys and values [tokens / 8][head_size / 64][8][64].
+// Places in shared memory, in bytes from its 1024-byte aligned start; all swizzled within 8 rows.
+// Queries are [parts][rows][query_row], keys and values [tokens / 8][parts][8][key_row] bytes. In
+// fp8 values are [tokens / 16][head_size][16] bytes without a swizzle, and there are scales: of
+// each key float2 {scale of the key, log2 of that of the value}, then of each 1 / scale of the
+// value.
 struct ForwardMemory {
-  int query_bytes, block_bytes;  // of a stage
-  int query, keys, values, barriers, tiles, total;
+  int query_bytes, block_bytes, scale_bytes;  // of a stage
+  int query, keys, values, scales, barriers, tiles, total;
 
   constexpr explicit ForwardMemory(const ForwardPolicy& policy)
       : query_bytes(policy.rows() * policy.head_size * 2),
-        block_bytes(policy.block_keys * policy.head_size * 2),
+        block_bytes(policy.block_keys * policy.head_size * policy.element_bytes),
+        scale_bytes(policy.element_bytes == 1 ? policy.block_keys * 12 : 0),
         query(0),
         keys(query + policy.query_stages * query_bytes),
         values(keys + kStages * block_bytes),
-        barriers(values + kStages * block_bytes),
+        scales(values + kStages * block_bytes),
+        barriers(scales + kStages * scale_bytes),
         tiles(barriers + 128),
         total(tiles + 2 * 32) {}
 };

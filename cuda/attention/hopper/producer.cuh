@@ -11,7 +11,9 @@ template <class Shape>
 struct Producer {
   using Pipe = Pipeline<Shape>;
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
-  static constexpr int kParts = kPolicy.head_size / kBoxElements;  // of a row of queries
+  static constexpr bool kFp8 = kPolicy.element_bytes == 1;
+  static constexpr int kQueryRow = kPolicy.query_row();
+  static constexpr int kParts = kPolicy.head_size * 2 / kQueryRow;  // of a row of queries
 
   const ForwardArgs& args;
   Pipe pipe;
@@ -95,6 +97,10 @@ struct Producer {
   __device__ void bring(const Tile& tile, int count, int block, int page) const {
     const RingPlace<kStages> place(count);
     MemoryBarrier::wait(pipe.released(kKind, place.stage), place.parity ^ 1);
+    if constexpr (kFp8 && kKind == Pipe::kValues) {
+      bring_fp8_values(tile, place.stage, block, page);
+      return;
+    }
     const unsigned barrier = pipe.arrived(kKind, place.stage);
     if (lane == 0) MemoryBarrier::arrive_expecting(barrier, Pipe::kMemory.block_bytes);
     __syncwarp();
@@ -103,8 +109,27 @@ struct Producer {
       const int head = tile.head / args.group + (kKind == Pipe::kKeys ? 0 : args.kv_heads);
       const int key = block * kPolicy.block_keys + box_token();
       const int token = head << args.page_shift | (key & ((1 << args.page_shift) - 1));
-      copy_box(to + box_token() * kPolicy.head_size * 2, args.kv, barrier, 0, 0, 0,
-               token / kAtomRows, page);
+      copy_box(to + box_token() * kPolicy.head_size * kPolicy.element_bytes, args.kv, barrier, 0, 0,
+               0, token / kAtomRows, page);
+    }
+    __syncwarp();
+  }
+
+  // Boxes of values as they lie in the pages; the consumers clear the place of those that are not
+  // wanted.
+  __device__ void bring_fp8_values(const Tile& tile, int stage, int block, int page) const {
+    const unsigned barrier = pipe.arrived(Pipe::kValues, stage);
+    const unsigned bytes = kPolicy.head_size << args.box_shift;
+    const unsigned wanted = __ballot_sync(0xffffffffu, page >= 0);
+    if (lane == 0) MemoryBarrier::arrive_expecting(barrier, __popc(wanted) * bytes);
+    __syncwarp();
+    if (page >= 0) {
+      const int key = block * kPolicy.block_keys + box_token();
+      const int token =
+          tile.head / args.group << args.page_shift | (key & ((1 << args.page_shift) - 1));
+      copy_bytes(pipe.values(stage) + box_token() * kPolicy.head_size,
+                 args.slab + page * args.page_bytes + args.value_offset + token * kPolicy.head_size,
+                 bytes, barrier);
     }
     __syncwarp();
   }
@@ -125,8 +150,8 @@ struct Producer {
     if (lane == 0) MemoryBarrier::arrive_expecting(barrier, Pipe::kMemory.query_bytes);
     __syncwarp();
     if (lane < kParts) {
-      copy_box(pipe.query(place.stage) + lane * kPolicy.rows() * 128, args.query, barrier,
-               lane * kBoxElements, tile.head, tile.first_row);
+      copy_box(pipe.query(place.stage) + lane * kPolicy.rows() * kQueryRow, args.query, barrier,
+               lane * kQueryRow / 2, tile.head, tile.first_row);
     }
     __syncwarp();
   }

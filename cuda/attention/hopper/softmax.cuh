@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 namespace quire::cuda::hopper {
 
@@ -12,6 +13,12 @@ constexpr float kNoScore = -__builtin_huge_valf();
 __device__ inline float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ inline float log2_fast(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
@@ -47,6 +54,29 @@ __device__ inline void mask_scores(float (&scores)[kCount], const int (&first)[2
   }
 }
 
+// Of all keys of the block.
+template <int kCount>
+__device__ inline float largest_score(const float (&scores)[kCount], int row) {
+  float largest[2] = {scores[2 * row], scores[2 * row + 1]};
+#pragma unroll
+  for (int i = 1; i < kCount / 4; ++i) {
+    largest[0] = fmaxf(largest[0], scores[4 * i + 2 * row]);
+    largest[1] = fmaxf(largest[1], scores[4 * i + 2 * row + 1]);
+  }
+  float most = fmaxf(largest[0], largest[1]);
+  most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+  return fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+}
+
+// Sums of two rows over the threads that share them.
+__device__ inline void sum_quad(float (&sums)[2]) {
+#pragma unroll
+  for (float& sum : sums) {
+    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+  }
+}
+
 // How far scores in base 2 may grow past the maximum that exponents are taken from before that is
 // raised, and the sums with it: a power of two that sums and 16-bit weights have room for. Seldom
 // so, and a row decides by itself.
@@ -69,15 +99,7 @@ struct SoftmaxRows {
     float rescale[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      float largest[2] = {scores[2 * row], scores[2 * row + 1]};
-#pragma unroll
-      for (int i = 1; i < kCount / 4; ++i) {
-        largest[0] = fmaxf(largest[0], scores[4 * i + 2 * row]);
-        largest[1] = fmaxf(largest[1], scores[4 * i + 2 * row + 1]);
-      }
-      float most = fmaxf(largest[0], largest[1]);
-      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+      const float most = largest_score(scores, row);
       rescale[row] = 1;
       if (kLazy ? (most - maximum[row]) * factor > kRescaleAbove : most > maximum[row]) {
         rescale[row] = exp2_fast((maximum[row] - most) * factor);
@@ -101,18 +123,39 @@ struct SoftmaxRows {
 
   // Sums over all keys.
   __device__ void finish() {
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      sum[row] += __shfl_xor_sync(0xffffffffu, sum[row], 1);
-      sum[row] += __shfl_xor_sync(0xffffffffu, sum[row], 2);
-    }
+    sum_quad(sum);
   }
 };
 
-__device__ inline unsigned pack_pair(float low, float high) {
+__device__ inline unsigned pack_pair(float low, float high, __nv_bfloat16) {
   unsigned packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
+}
+__device__ inline unsigned pack_pair(float low, float high, __half) {
+  unsigned packed;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+// Four e4m3, the first in the lowest byte; what passes 448 becomes it.
+__device__ inline unsigned pack_codes(float a, float b, float c, float d) {
+  unsigned packed;
+  asm("{\n.reg .b16 low, high;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\n"
+      "mov.b32 %0, {low, high};\n}\n"
+      : "=r"(packed)
+      : "f"(a), "f"(b), "f"(c), "f"(d));
+  return packed;
+}
+__device__ inline float low_half(unsigned pair) {
+  return __uint_as_float(pair << 16);
+}
+__device__ inline float high_half(unsigned pair) {
+  return __uint_as_float(pair & 0xffff0000u);
+}
+__device__ inline float clamp_half(float x) {
+  return fminf(fmaxf(x, -65504.0f), 65504.0f);
 }
 
 // Transposes the 4x4 matrix of the lanes of a quad (rows) and their registers (columns).

@@ -27,18 +27,19 @@ Status find_encode(Encode& encode) {
   return {};
 }
 
-// Strides in bytes, from the second dimension on.
+// Sizes in elements, strides in bytes, from the second dimension on.
 template <unsigned kRank>
-Status encode_map(CUtensorMap& map, const void* base, const cuuint64_t (&sizes)[kRank],
-                  const cuuint64_t (&strides)[kRank - 1], const cuuint32_t (&box)[kRank],
-                  const char* what) {
+Status encode_map(CUtensorMap& map, const void* base, CUtensorMapDataType type,
+                  const cuuint64_t (&sizes)[kRank], const cuuint64_t (&strides)[kRank - 1],
+                  const cuuint32_t (&box)[kRank], int row_bytes, const char* what) {
   Encode encode = nullptr;
   if (Status status = find_encode(encode); !status) return status;
   cuuint32_t steps[kRank];
   for (cuuint32_t& step : steps) step = 1;
   const CUresult result =
-      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, kRank, const_cast<void*>(base), sizes, strides,
-             box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      encode(&map, type, kRank, const_cast<void*>(base), sizes, strides, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE,
+             row_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     return error(StatusCode::device_error, "the tensor map of {}: driver error {}", what,
@@ -50,28 +51,36 @@ Status encode_map(CUtensorMap& map, const void* base, const cuuint64_t (&sizes)[
 }  // namespace
 
 Status query_map(CUtensorMap& map, const __nv_bfloat16* queries, int rows, int heads, int head_size,
-                 int box_rows) {
-  const cuuint64_t row_bytes = static_cast<cuuint64_t>(head_size) * sizeof(__nv_bfloat16);
+                 int box_rows, int row_bytes) {
+  constexpr int kBytes = sizeof(__nv_bfloat16);
+  const cuuint64_t head_bytes = static_cast<cuuint64_t>(head_size) * kBytes;
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(head_size), static_cast<cuuint64_t>(heads),
                               static_cast<cuuint64_t>(rows)};
-  const cuuint64_t strides[] = {row_bytes, heads * row_bytes};
-  const cuuint32_t box[] = {kBoxElements, 1, static_cast<cuuint32_t>(box_rows)};
-  return encode_map<3>(map, queries, sizes, strides, box, "queries");
+  const cuuint64_t strides[] = {head_bytes, heads * head_bytes};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(row_bytes / kBytes), 1,
+                            static_cast<cuuint32_t>(box_rows)};
+  return encode_map<3>(map, queries, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, sizes, strides, box,
+                       row_bytes, "queries");
 }
 
-Status kv_map(CUtensorMap& map, const KvView& kv, int box_tokens) {
+Status kv_map(CUtensorMap& map, const KvView& kv, int box_tokens, int row_bytes) {
   // The view does not say how many pages there are; page tables name only those that exist.
   constexpr cuuint64_t kManyPages = 0x7fffffff;
-  const cuuint64_t row_bytes = static_cast<cuuint64_t>(kv.head_size) * sizeof(__nv_bfloat16);
-  const cuuint64_t parts = kv.head_size / kBoxElements;
-  const cuuint64_t sizes[] = {kBoxElements, kAtomRows, parts,
+  const int bytes = kv.type == KvType::fp8 ? 1 : 2;
+  const cuuint64_t head_bytes = static_cast<cuuint64_t>(kv.head_size) * bytes;
+  const cuuint32_t elements = static_cast<cuuint32_t>(row_bytes / bytes);
+  const cuuint64_t parts = head_bytes / row_bytes;
+  const cuuint64_t sizes[] = {elements, kAtomRows, parts,
                               static_cast<cuuint64_t>(2 * kv.kv_heads) * kv.page_size / kAtomRows,
                               kManyPages};
-  const cuuint64_t strides[] = {row_bytes, kBoxElements * sizeof(__nv_bfloat16),
-                                kAtomRows * row_bytes, kv.page_bytes};
-  const cuuint32_t box[] = {kBoxElements, kAtomRows, static_cast<cuuint32_t>(parts),
+  const cuuint64_t strides[] = {head_bytes, static_cast<cuuint64_t>(row_bytes),
+                                kAtomRows * head_bytes, kv.page_bytes};
+  const cuuint32_t box[] = {elements, kAtomRows, static_cast<cuuint32_t>(parts),
                             static_cast<cuuint32_t>(box_tokens / kAtomRows), 1};
-  return encode_map<5>(map, kv.base + kv.layer_offset, sizes, strides, box, "keys and values");
+  return encode_map<5>(
+      map, kv.base + kv.layer_offset,
+      bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, sizes, strides,
+      box, row_bytes, "keys and values");
 }
 
 }  // namespace quire::cuda::hopper

@@ -11,18 +11,17 @@
 
 namespace quire::cuda::hopper {
 
-// Elements of a row of shared memory: 128 bytes, swizzled.
-constexpr int kBoxElements = 64;
+// Rows of shared memory are of 128 or 64 bytes, swizzled. `row_bytes`: which.
 
-// Queries [rows][heads][head_size], in boxes of `box_rows` rows of one head. Coordinates: element,
-// head, row.
+// Queries [rows][heads][head_size], in boxes of one row's bytes of `box_rows` rows of one head.
+// Coordinates: element, head, row.
 Status query_map(CUtensorMap& map, const __nv_bfloat16* queries, int rows, int heads, int head_size,
-                 int box_rows);
+                 int box_rows, int row_bytes);
 
 // Keys and values of a layer in the pages, in boxes of all elements of `box_tokens` tokens of one
-// head, which become [tokens / 8][head_size / 64][8][64] in shared memory. Coordinates: 0, 0, 0,
+// head, which become [tokens / 8][parts][8][row_bytes] in shared memory. Coordinates: 0, 0, 0,
 // eight tokens (counted through the heads of keys, then of values), page. Page -1 gives zeros.
 constexpr int kAtomRows = 8;
-Status kv_map(CUtensorMap& map, const KvView& kv, int box_tokens);
+Status kv_map(CUtensorMap& map, const KvView& kv, int box_tokens, int row_bytes);
 
 }  // namespace quire::cuda::hopper

@@ -84,9 +84,13 @@ void check_case(const CaseShape& shape, const std::vector<int>& lengths,
   CHECK(errors.mean < 0.004);
 }
 
-const KvType kTypes[] = {KvType::bf16, KvType::f16, KvType::int8};
+const KvType kTypes[] = {KvType::bf16, KvType::f16, KvType::int8, KvType::fp8};
 const int kHeadSizes[] = {16, 24, 32, 64, 80, 96, 128, 192, 256};
 const int kPageSizes[] = {8, 16, 32, 64, 128};
+
+int page_size_for(KvType type, int index) {
+  return std::max(kPageSizes[index], type == KvType::fp8 ? 16 : 8);
+}
 
 TEST_CASE("every head size and KV type agrees with float64, decode and prompt in one call") {
   if (!has_gpu()) return;
@@ -96,7 +100,7 @@ TEST_CASE("every head size and KV type agrees with float64, decode and prompt in
       CaseShape shape;
       shape.type = type;
       shape.head_size = head_size;
-      shape.page_size = kPageSizes[seed % 5];
+      shape.page_size = page_size_for(type, seed % 5);
       shape.heads = 8;
       shape.kv_heads = 2;
       check_case(shape, {70, 201, 530, 1}, {{0, 0, 70}, {1, 200, 1}, {2, 450, 80}, {3, 0, 1}},
@@ -107,13 +111,13 @@ TEST_CASE("every head size and KV type agrees with float64, decode and prompt in
 
 TEST_CASE("windows, soft caps, sinks, head groups and pages in random mixtures") {
   if (!has_gpu()) return;
-  for (std::uint64_t seed = 100; seed < 148; ++seed) {
+  for (std::uint64_t seed = 100; seed < 164; ++seed) {
     std::mt19937_64 random(seed);
     const auto below = [&](int n) { return static_cast<int>(random() % n); };
     CaseShape shape;
-    shape.type = kTypes[below(3)];
+    shape.type = kTypes[below(4)];
     shape.head_size = kHeadSizes[below(9)];
-    shape.page_size = kPageSizes[below(5)];
+    shape.page_size = page_size_for(shape.type, below(5));
     shape.kv_heads = 1 + below(3);
     const int groups[] = {1, 2, 3, 4, 7, 8, 16, 17};
     shape.heads = shape.kv_heads * groups[below(shape.kv_heads > 1 ? 6 : 8)];
@@ -185,7 +189,8 @@ TEST_CASE("a row's bits do not depend on chunks, neighbours or the order of page
   const Variant variants[] = {
       {KvType::bf16, 64, 4, 0, 0},   {KvType::bf16, 128, 8, 0, 0},   {KvType::f16, 80, 3, 700, 0},
       {KvType::int8, 128, 4, 0, 30}, {KvType::bf16, 256, 2, 600, 0}, {KvType::int8, 24, 16, 0, 0},
-      {KvType::f16, 192, 1, 0, 0},   {KvType::bf16, 96, 7, 0, 0},
+      {KvType::f16, 192, 1, 0, 0},   {KvType::bf16, 96, 7, 0, 0},    {KvType::fp8, 128, 4, 0, 0},
+      {KvType::fp8, 80, 3, 700, 0},  {KvType::fp8, 24, 4, 0, 30},
   };
   for (const Variant& variant : variants) {
     CaseShape shape;
@@ -222,7 +227,7 @@ TEST_CASE("a row's bits do not depend on chunks, neighbours or the order of page
     CHECK(difference(rows_of(unsplit, 0, 1, shape), rows_of(whole, 1600, 1, shape)) == "");
     CHECK(difference(rows_of(unsplit, static_cast<int>(many.size()) - 1, 1, shape),
                      rows_of(whole, 1600, 1, shape)) == "");
-    for (const int page_size : {8, 64}) {
+    for (const int page_size : {shape.type == KvType::fp8 ? 32 : 8, 64}) {
       shape.page_size = page_size;
       PagedCase other(shape, {length, 3000, 40}, 11);
       other.set_deterministic(true);
@@ -256,6 +261,9 @@ TEST_CASE("what attention cannot do is refused by name") {
   call.kv.head_size = 64;
   call.kv.page_size = 20;
   CHECK(cuda::paged_attention({}, call).message().find("20") != std::string::npos);
+  call.kv.page_size = 8;
+  call.kv.type = KvType::fp8;
+  CHECK(cuda::paged_attention({}, call).message().find("fp8") != std::string::npos);
   call.kv.page_size = 16;
   call.kv.type = KvType::f32;
   CHECK(cuda::paged_attention({}, call).code() == StatusCode::unsupported);

@@ -7,25 +7,12 @@
 #include <random>
 #include <vector>
 
-#include <cuda_fp16.h>
-
 #include "attention/paged_attention.h"
 #include "attention/write_kv.h"
+#include "cuda/attention/stored_kv.h"
 #include "cuda/device_memory.h"
 
 namespace quire::test {
-
-inline std::uint16_t bfloat16_bits(float x) {
-  std::uint32_t bits;
-  std::memcpy(&bits, &x, 4);
-  return static_cast<std::uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-inline float from_bfloat16(std::uint16_t half) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(half) << 16;
-  float x;
-  std::memcpy(&x, &bits, 4);
-  return x;
-}
 
 struct CaseShape {
   KvType type = KvType::bf16;
@@ -74,14 +61,8 @@ class PagedCase {
   float sink(int head) const { return sinks_[head]; }
 
   cuda::KvView view() const {
-    cuda::KvView view;
+    cuda::KvView view = host_view();
     view.base = reinterpret_cast<std::byte*>(device_->get());
-    view.page_bytes = page_bytes_;
-    view.layer_offset = slab_;
-    view.type = shape_.type;
-    view.page_size = shape_.page_size;
-    view.kv_heads = shape_.kv_heads;
-    view.head_size = shape_.head_size;
     return view;
   }
 
@@ -216,6 +197,18 @@ class PagedCase {
     }
   }
 
+  // Without a base.
+  cuda::KvView host_view() const {
+    cuda::KvView view;
+    view.page_bytes = page_bytes_;
+    view.layer_offset = slab_;
+    view.type = shape_.type;
+    view.page_size = shape_.page_size;
+    view.kv_heads = shape_.kv_heads;
+    view.head_size = shape_.head_size;
+    return view;
+  }
+
   // One head of keys, or of values after those of the keys; returns what was stored.
   std::vector<double> fill_head(std::size_t sequence, int head, float magnitude,
                                 std::normal_distribution<float>& normal) {
@@ -226,40 +219,9 @@ class PagedCase {
       for (float& x : row) x = magnitude * normal(random_);
       const int page = tables_[sequence][token / shape_.page_size];
       std::uint8_t* slab = host_.data() + page * page_bytes_ + slab_;
-      const std::size_t place =
-          static_cast<std::size_t>(head) * shape_.page_size + token % shape_.page_size;
-      store(slab, place, row, stored);
+      store_token(host_view(), slab, head, token % shape_.page_size, row, stored);
     }
     return stored;
-  }
-
-  void store(std::uint8_t* slab, std::size_t place, const std::vector<float>& row,
-             std::vector<double>& stored) const {
-    const std::size_t size = row.size();
-    if (shape_.type == KvType::int8) {
-      float largest = 0;
-      for (const float x : row) largest = std::max(largest, std::fabs(x));
-      const float scale = largest / 127;
-      const std::size_t tokens = static_cast<std::size_t>(2) * shape_.kv_heads * shape_.page_size;
-      std::memcpy(slab + tokens * size + place * 4, &scale, 4);
-      for (std::size_t i = 0; i < size; ++i) {
-        const int q = static_cast<int>(std::lround(row[i] / scale));
-        slab[place * size + i] = static_cast<std::uint8_t>(q);
-        stored.push_back(static_cast<double>(q) * scale);
-      }
-      return;
-    }
-    for (std::size_t i = 0; i < size; ++i) {
-      std::uint16_t bits = bfloat16_bits(row[i]);
-      double value = from_bfloat16(bits);
-      if (shape_.type == KvType::f16) {
-        const __half half = __float2half(row[i]);
-        std::memcpy(&bits, &half, 2);
-        value = __half2float(half);
-      }
-      std::memcpy(slab + (place * size + i) * 2, &bits, 2);
-      stored.push_back(value);
-    }
   }
 
   CaseShape shape_;

@@ -84,6 +84,26 @@ struct WriteCase {
   }
 };
 
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// A rotation keeps products of queries and keys, which are compared, relative to their norms.
+double rotated_error(const std::vector<std::vector<double>>& exact,
+                     const std::vector<std::vector<double>>& rotated) {
+  double worst = 0;
+  for (std::size_t a = 0; a < exact.size(); ++a) {
+    for (std::size_t b = 0; b < exact.size(); ++b) {
+      const double norms = std::sqrt(dot(exact[a], exact[a]) * dot(exact[b], exact[b]));
+      const double error = std::fabs(dot(exact[a], exact[b]) - dot(rotated[a], rotated[b])) / norms;
+      worst = std::isnan(error) ? 1e9 : std::max(worst, error);
+    }
+  }
+  return worst;
+}
+
 void check_write(const WriteShape& shape, std::uint64_t seed) {
   CAPTURE(static_cast<int>(shape.type), static_cast<int>(shape.norm), shape.page_size,
           shape.head_size, shape.rope, shape.bias, shape.has_kv);
@@ -136,8 +156,14 @@ void check_write(const WriteShape& shape, std::uint64_t seed) {
   std::vector<std::uint8_t> bytes = memory.read();
   double worst = 0;
   for (int row = 0; row < rows; ++row) {
+    std::vector<std::vector<double>> exact_rotated, rotated;
     for (int index = 0; index < the_case.parts(); ++index) {
       const std::vector<double> exact = the_case.exact(row, index);
+      const bool rotates = shape.type == KvType::fp8 && index < shape.heads + shape.kv_heads;
+      if (rotates) {
+        exact_rotated.push_back(exact);
+        rotated.emplace_back();
+      }
       double largest = 0;
       for (const double x : exact) largest = std::max(largest, std::fabs(x));
       const int page = the_case.pages[the_case.first_page[the_case.row_sequence[row]] +
@@ -146,7 +172,7 @@ void check_write(const WriteShape& shape, std::uint64_t seed) {
       const std::size_t place = static_cast<std::size_t>(index - shape.heads) * shape.page_size +
                                 the_case.row_position[row] % shape.page_size;
       float scale = 0;
-      if (index >= shape.heads && shape.type == KvType::int8) {
+      if (index >= shape.heads && (shape.type == KvType::int8 || shape.type == KvType::fp8)) {
         std::uint8_t* at = in_page +
                            static_cast<std::size_t>(2) * shape.kv_heads * shape.page_size * size +
                            place * 4;
@@ -163,16 +189,31 @@ void check_write(const WriteShape& shape, std::uint64_t seed) {
           got = static_cast<std::int8_t>(in_page[place * size + i]) * static_cast<double>(scale);
           in_page[place * size + i] = 0xff;
           allowed = largest / 254 * 1.001;
+        } else if (shape.type == KvType::fp8) {
+          const int head = index - shape.heads,
+                    token = the_case.row_position[row] % shape.page_size;
+          std::uint8_t& code =
+              in_page[static_cast<std::size_t>(head) * shape.page_size * size +
+                      (head < shape.kv_heads ? static_cast<std::size_t>(token) * size + i
+                                             : fp8_value_place(token, i, size))];
+          got = from_e4m3(code) * scale;
+          code = 0xff;
+          allowed = std::fabs(exact[i]) / 16 * 1.001 + largest / 448 / 512;
         } else {
           std::uint16_t bits;
           std::memcpy(&bits, in_page + (place * size + i) * 2, 2);
           std::memset(in_page + (place * size + i) * 2, 0xff, 2);
           got = shape.type == KvType::f16 ? half_to_float(bits) : from_bfloat16(bits);
         }
+        if (rotates) {
+          rotated.back().push_back(got);
+          continue;
+        }
         const double error = std::fabs(got - exact[i]) / allowed;
         worst = std::isnan(error) ? 1e9 : std::max(worst, error);
       }
     }
+    if (!rotated.empty()) CHECK(rotated_error(exact_rotated, rotated) < 0.06);
   }
   CHECK(worst <= 1);
   // Nothing else was written.
@@ -182,7 +223,7 @@ void check_write(const WriteShape& shape, std::uint64_t seed) {
 TEST_CASE("queries, keys and values agree with float64, and only their places are written") {
   if (!has_gpu()) return;
   std::uint64_t seed = 1;
-  for (const KvType type : {KvType::bf16, KvType::f16, KvType::int8}) {
+  for (const KvType type : {KvType::bf16, KvType::f16, KvType::int8, KvType::fp8}) {
     for (const auto norm :
          {cuda::QkNormKind::none, cuda::QkNormKind::per_head, cuda::QkNormKind::whole}) {
       for (const int head_size : {16, 24, 64, 80, 128, 256}) {
@@ -192,6 +233,7 @@ TEST_CASE("queries, keys and values agree with float64, and only their places ar
         shape.head_size = head_size;
         shape.rope = seed % 3 == 0 ? head_size / 2 : seed % 3 == 1 ? head_size : 0;
         shape.page_size = seed % 2 == 0 ? 8 : 16;
+        if (type == KvType::fp8) shape.page_size = 16;
         shape.bias = seed % 4 < 2;
         shape.weights = seed % 5 != 0;
         shape.heads = seed % 2 == 0 ? 6 : 14;
@@ -204,9 +246,50 @@ TEST_CASE("queries, keys and values agree with float64, and only their places ar
   check_write(shared, seed);
 }
 
+TEST_CASE("a large channel of an fp8 key is spread over all") {
+  if (!has_gpu()) return;
+  for (const int size : {64, 96, 128, 256}) {
+    const int block = size & -size;  // what is rotated together
+    std::vector<float> projected(static_cast<std::size_t>(3) * size);
+    for (int head = 0; head < 2; ++head) projected[head * size + 37] = 100;
+    DeviceMemory<float> device_projected(projected);
+    DeviceMemory<std::int32_t> zeros(std::vector<std::int32_t>{0});
+    const std::size_t slab = cuda::kv_slab_bytes(KvType::fp8, 16, 1, size);
+    DeviceMemory<std::uint8_t> memory(slab);
+    DeviceMemory<std::uint16_t> query(static_cast<std::size_t>(size));
+    cuda::WriteKvCall call;
+    call.rows = 1;
+    call.heads = 1;
+    call.projected = device_projected.get();
+    call.kv = {reinterpret_cast<std::byte*>(memory.get()), slab, 0, KvType::fp8, 16, 1, size};
+    call.sequences.first_page = zeros.get();
+    call.sequences.pages = zeros.get();
+    call.sequences.row_sequence = zeros.get();
+    call.sequences.row_position = zeros.get();
+    call.query = reinterpret_cast<__nv_bfloat16*>(query.get());
+    DeviceStream stream;
+    REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+    require_ok(cuda::write_kv(stream.launch, call));
+    const std::vector<std::uint16_t> rotated = query.read();
+    const std::vector<std::uint8_t> page = memory.read();
+    int negative = 0;
+    for (int i = 0; i < size; ++i) {
+      const bool inside = i / block == 37 / block;
+      CAPTURE(size, i);
+      CHECK(std::fabs(std::fabs(from_bfloat16(rotated[i])) -
+                      (inside ? 100 / std::sqrt(block) : 0)) < 0.1);
+      CHECK(std::fabs(from_e4m3(page[i])) == (inside ? 448 : 0));
+      if (inside) CHECK((page[i] >> 7 != 0) == (rotated[i] >> 15 != 0));
+      negative += inside && page[i] >> 7 != 0 ? 1 : 0;
+    }
+    CHECK(negative > 0);
+    CHECK(negative < block);
+  }
+}
+
 TEST_CASE("copied pages hold the wanted tokens of every layer and nothing else") {
   if (!has_gpu()) return;
-  for (const KvType type : {KvType::bf16, KvType::int8}) {
+  for (const KvType type : {KvType::bf16, KvType::int8, KvType::fp8}) {
     cuda::KvView view;
     view.type = type;
     view.page_size = 16;
@@ -228,12 +311,13 @@ TEST_CASE("copied pages hold the wanted tokens of every layer and nothing else")
     std::vector<std::uint8_t> expected = before;
     const auto copy = [&](std::size_t from, std::size_t to, int tokens) {
       for (int layer = 0; layer < layers; ++layer) {
-        const std::size_t row = type == KvType::int8 ? 24 : 48;
+        const std::size_t row = type == KvType::bf16 ? 48 : 24;
         for (int run = 0; run < 6; ++run) {
           const std::size_t at = 64 + layer * slab + run * 16 * row;
-          std::copy_n(before.begin() + from * view.page_bytes + at, tokens * row,
+          const int box = type == KvType::fp8 && run >= 3 ? 16 : tokens;  // that is copied whole
+          std::copy_n(before.begin() + from * view.page_bytes + at, box * row,
                       expected.begin() + to * view.page_bytes + at);
-          if (type != KvType::int8) continue;
+          if (type == KvType::bf16) continue;
           const std::size_t scales = 64 + layer * slab + 6 * 16 * row + run * 16 * 4;
           std::copy_n(before.begin() + from * view.page_bytes + scales, tokens * 4,
                       expected.begin() + to * view.page_bytes + scales);

@@ -24,8 +24,10 @@ std::string model(const std::string& folder) {
   return data_path("tiny/" + folder + "/model.gguf");
 }
 
-Outcome alone(const std::string& folder, const Request& request) {
-  Engine engine = open_engine(model(folder), options_with(512));
+Outcome alone(const std::string& folder, const Request& request, KvType kv = KvType::bf16) {
+  EngineOptions options = options_with(512);
+  options.cache.type = kv;
+  Engine engine = open_engine(model(folder), options);
   Collector collector;
   const RequestId id = submit(engine, request);
   run_all(engine, collector);
@@ -68,11 +70,17 @@ TEST_CASE("deterministic: a request's bits do not depend on its neighbours and c
 
 TEST_CASE("deterministic: cached prefixes and forks give the bits of a cold run", "[gpu]") {
   if (!has_gpu()) return;
-  for (const char* folder : {"llama", "gemma3"}) {
-    INFO(folder);
+  struct Setting {
+    const char* folder;
+    KvType kv;
+  };
+  for (const auto& [folder, kv] : {Setting{"llama", KvType::bf16}, Setting{"gemma3", KvType::bf16},
+                                   Setting{"llama", KvType::fp8}, Setting{"gemma3", KvType::fp8}}) {
+    INFO(folder << ", KV type " << static_cast<int>(kv));
     const std::vector<std::int32_t> prompt = long_prompt(folder);
-    const Outcome expected = alone(folder, sampled(prompt, 3));
+    const Outcome expected = alone(folder, sampled(prompt, 3), kv);
     EngineOptions options = options_with(512);
+    options.cache.type = kv;
     options.cache.page_size = 16;
     Engine engine = open_engine(model(folder), options);
     Collector collector;

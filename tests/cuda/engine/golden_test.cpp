@@ -10,6 +10,7 @@ namespace {
 // square, as keys, values and the weights of the softmax are rounded to bf16 too.
 constexpr Tolerance kBfloat16{3e-1, 3e-3};
 constexpr Tolerance kInt8Cache{4e-1, 4e-3};
+constexpr Tolerance kFp8Cache{8e-1, 2.5e-2};
 
 EngineOptions on_gpu(std::optional<KvType> kv = {}) {
   EngineOptions options;
@@ -59,13 +60,15 @@ TEST_CASE("every KV type and page size on the GPU", "[gpu]") {
   if (!has_gpu()) return;
   for (const char* name : {"llama", "gemma3"}) {
     const Json expected = read_json(expected_for_gguf(name));
-    for (const KvType kv : {KvType::f16, KvType::bf16, KvType::int8}) {
-      for (const int page : {8, 16, 128}) {
+    for (const KvType kv : {KvType::f16, KvType::bf16, KvType::int8, KvType::fp8}) {
+      for (const int page : {kv == KvType::fp8 ? 32 : 8, 16, 128}) {
         EngineOptions options = on_gpu(kv);
         options.cache.page_size = page;
         INFO("KV type " << static_cast<int>(kv) << ", pages of " << page);
         check_model(tiny(name) + "/model.gguf", expected, options,
-                    kv == KvType::int8 ? kInt8Cache : kBfloat16);
+                    kv == KvType::fp8    ? kFp8Cache
+                    : kv == KvType::int8 ? kInt8Cache
+                                         : kBfloat16);
       }
     }
   }
@@ -76,6 +79,7 @@ TEST_CASE("SmolLM2 on the GPU is near float32 with every KV type", "[gpu][real]"
   check_differences(compare_model(kSmolLm2, "smollm2.json", on_gpu(), 0.75), 0.08, 0.4);
   check_differences(compare_model(kSmolLm2, "smollm2.json", on_gpu(KvType::f16), 0.75), 0.08, 0.4);
   check_differences(compare_model(kSmolLm2, "smollm2.json", on_gpu(KvType::int8), 0.75), 0.15, 0.8);
+  check_differences(compare_model(kSmolLm2, "smollm2.json", on_gpu(KvType::fp8), 1.5), 0.3, 1.6);
 }
 
 TEST_CASE("Gemma 3 on the GPU is near float32 with every KV type", "[gpu][real]") {
@@ -83,6 +87,7 @@ TEST_CASE("Gemma 3 on the GPU is near float32 with every KV type", "[gpu][real]"
   check_differences(compare_model(kGemma3, "gemma3.json", on_gpu(), 0.75), 0.08, 0.4);
   check_differences(compare_model(kGemma3, "gemma3.json", on_gpu(KvType::f16), 0.75), 0.08, 0.4);
   check_differences(compare_model(kGemma3, "gemma3.json", on_gpu(KvType::int8), 0.75), 0.15, 0.8);
+  check_differences(compare_model(kGemma3, "gemma3.json", on_gpu(KvType::fp8), 1.5), 0.3, 1.6);
 }
 
 }  // namespace quire::testing

@@ -61,6 +61,12 @@ TEST_CASE("what a GPU does not compute is refused at open") {
   const Status status = open_status(wide);
   CHECK(status.code() == StatusCode::unsupported);
   check_contains(status.message(), "f32");
+  EngineOptions narrow = on("cuda");
+  narrow.cache.type = KvType::fp8;
+  narrow.cache.page_size = 8;
+  const Status refused = open_status(narrow);
+  CHECK(refused.code() == StatusCode::unsupported);
+  check_contains(refused.message(), "16 tokens or more, not 8");
 }
 
 }  // namespace quire::testing

@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "attention/hopper/hopper_attention.h"
+#include "attention/write_kv.h"
+#include "cuda/attention/stored_kv.h"
 #include "cuda/device_memory.h"
 
 namespace quire::test {
 
 struct ForwardShape {
+  KvType type = KvType::bf16;
   int head_size = 128, heads = 4, kv_heads = 2, page_size = 64;
   int window = 0;
   float soft_cap = 0;
@@ -31,8 +34,8 @@ struct ForwardResult {
   std::vector<float> log_sum_exp;     // [heads][row]
 };
 
-// Sequences whose keys and values lie in bf16 in pages in random order. All bytes that belong to no
-// token are NaN. Contents depend on the seed alone, not on the page size.
+// Sequences whose keys and values lie in pages in random order. All bytes that belong to no token
+// are 0xff: NaN. Contents depend on the seed alone, not on the page size.
 class ForwardCase {
  public:
   ForwardCase(ForwardShape shape, std::vector<int> lengths, std::uint64_t seed)
@@ -43,9 +46,15 @@ class ForwardCase {
     std::iota(order.begin(), order.end(), 0);
     std::mt19937_64 shuffler(seed + shape.page_size);
     std::shuffle(order.begin(), order.end(), shuffler);
-    slab_ = std::size_t{2} * shape.kv_heads * shape.page_size * shape.head_size;
-    page_ = 2 * slab_ + 128;  // the layer that is used, another, and a gap
-    pool_.assign(page_ * pages, 0xffff);
+    view_.type = shape.type;
+    view_.page_size = shape.page_size;
+    view_.kv_heads = shape.kv_heads;
+    view_.head_size = shape.head_size;
+    const std::size_t slab =
+        cuda::kv_slab_bytes(shape.type, shape.page_size, shape.kv_heads, shape.head_size);
+    view_.layer_offset = slab;
+    view_.page_bytes = 2 * slab + 256;  // the layer that is used, another, and a gap
+    pool_.assign(view_.page_bytes * pages, 0xff);
     for (const int length : lengths_) {
       tables_.emplace_back();
       for (int page = 0; page * shape.page_size < length; ++page) {
@@ -54,7 +63,7 @@ class ForwardCase {
       }
     }
     fill();
-    device_pool_ = std::make_unique<DeviceMemory<std::uint16_t>>(pool_);
+    device_pool_ = std::make_unique<DeviceMemory<std::uint8_t>>(pool_);
     device_sinks_ = std::make_unique<DeviceMemory<float>>(sinks_);
   }
 
@@ -104,13 +113,8 @@ class ForwardCase {
       sequences.pages = arrays_[4]->get();
       call.query = reinterpret_cast<const __nv_bfloat16*>(query_->get());
       call.output = reinterpret_cast<__nv_bfloat16*>(output_->get());
+      call.kv = the_case.view_;
       call.kv.base = reinterpret_cast<std::byte*>(the_case.device_pool_->get());
-      call.kv.page_bytes = the_case.page_ * 2;
-      call.kv.layer_offset = the_case.slab_ * 2;
-      call.kv.type = KvType::bf16;
-      call.kv.page_size = shape.page_size;
-      call.kv.kv_heads = shape.kv_heads;
-      call.kv.head_size = shape.head_size;
       call.heads = shape.heads;
       call.window = shape.window;
       call.scale = the_case.scale();
@@ -211,9 +215,9 @@ class ForwardCase {
     std::vector<double> scores;
     double most = shape_.sinks ? sinks_[head] : -INFINITY;
     for (int key = first; key < end; ++key) {
-      const std::uint16_t* k = pool_.data() + place(part.sequence, kv_head, key);
+      const double* k = stored(part.sequence, kv_head, key);
       double score = 0;
-      for (int i = 0; i < size; ++i) score += static_cast<double>(value(query[i])) * value(k[i]);
+      for (int i = 0; i < size; ++i) score += value(query[i]) * k[i];
       score *= scale();
       if (shape_.soft_cap > 0) score = shape_.soft_cap * std::tanh(score / shape_.soft_cap);
       scores.push_back(score);
@@ -223,35 +227,22 @@ class ForwardCase {
     std::vector<double> output(size);
     for (int key = first; key < end; ++key) {
       const double weight = std::exp(scores[key - first] - most);
-      const std::uint16_t* v = pool_.data() + place(part.sequence, shape_.kv_heads + kv_head, key);
+      const double* v = stored(part.sequence, shape_.kv_heads + kv_head, key);
       sum += weight;
-      for (int i = 0; i < size; ++i) output[i] += weight * value(v[i]);
+      for (int i = 0; i < size; ++i) output[i] += weight * v[i];
     }
     for (double& x : output) x /= sum;
     log_sum_exp = most + std::log(sum);
     return output;
   }
 
-  static float value(std::uint16_t bits) {
-    const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-    float x;
-    std::memcpy(&x, &wide, 4);
-    return x;
-  }
+  static double value(std::uint16_t bits) { return from_bfloat16(bits); }
 
  private:
-  static std::uint16_t bits(float x) {
-    std::uint32_t wide;
-    std::memcpy(&wide, &x, 4);
-    return static_cast<std::uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
-  }
-
-  // Of a token's keys (head) or values (kv_heads + head) in the pool.
-  std::size_t place(int sequence, int head, int token) const {
-    const std::size_t page = tables_[sequence][token / shape_.page_size];
-    return page * page_ + slab_ +
-           (static_cast<std::size_t>(head) * shape_.page_size + token % shape_.page_size) *
-               shape_.head_size;
+  // A token's keys (head) or values (kv_heads + head), as the pages hold them.
+  const double* stored(int sequence, int head, int token) const {
+    return stored_[static_cast<std::size_t>(sequence) * 2 * shape_.kv_heads + head].data() +
+           static_cast<std::size_t>(token) * shape_.head_size;
   }
 
   void fill() {
@@ -261,11 +252,15 @@ class ForwardCase {
       const int sequence = static_cast<int>(i);
       queries_.emplace_back(static_cast<std::size_t>(lengths_[i]) * shape_.heads *
                             shape_.head_size);
-      for (auto& q : queries_.back()) q = bits(2 * normal(random_));
+      for (auto& q : queries_.back()) q = bfloat16_bits(2 * normal(random_));
+      std::vector<float> row(shape_.head_size);
       for (int head = 0; head < 2 * shape_.kv_heads; ++head) {
+        stored_.emplace_back();
         for (int token = 0; token < lengths_[i]; ++token) {
-          std::uint16_t* row = pool_.data() + place(sequence, head, token);
-          for (int k = 0; k < shape_.head_size; ++k) row[k] = bits(normal(random_));
+          for (float& x : row) x = normal(random_);
+          const std::size_t page = tables_[sequence][token / shape_.page_size];
+          store_token(view_, pool_.data() + page * view_.page_bytes + view_.layer_offset, head,
+                      token % shape_.page_size, row, stored_.back());
         }
       }
     }
@@ -274,12 +269,13 @@ class ForwardCase {
   ForwardShape shape_;
   std::vector<int> lengths_;
   std::mt19937_64 random_;
-  std::size_t slab_ = 0, page_ = 0;  // elements
-  std::vector<std::uint16_t> pool_;
+  cuda::KvView view_;  // without a base
+  std::vector<std::uint8_t> pool_;
+  std::vector<std::vector<double>> stored_;
   std::vector<std::vector<int>> tables_;
   std::vector<std::vector<std::uint16_t>> queries_;
   std::vector<float> sinks_;
-  std::unique_ptr<DeviceMemory<std::uint16_t>> device_pool_;
+  std::unique_ptr<DeviceMemory<std::uint8_t>> device_pool_;
   std::unique_ptr<DeviceMemory<float>> device_sinks_;
 };
 

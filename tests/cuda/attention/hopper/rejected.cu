@@ -10,9 +10,9 @@ __global__ void serialised(float* values, unsigned long long operand) {
   float sums[32];
   for (int i = 0; i < 32; ++i) sums[i] = values[i];
   begin_products();
-  multiply_rows<1>(sums, operand, operand);
+  multiply_rows<__nv_bfloat16, 1>(sums, operand, operand);
   for (int i = 0; i < 32; ++i) sums[i] *= 2;
-  multiply_rows<1>(sums, operand + 2, operand);
+  multiply_rows<__nv_bfloat16, 1>(sums, operand + 2, operand);
   commit_products();
   wait_products<0>();
   for (int i = 0; i < 32; ++i) values[i] = sums[i];
