@@ -1,15 +1,20 @@
 // Time of one layer's paged_attention. Arguments: rows of the call, tokens of the sequence,
-// threads.
+// threads. Beside GMAC/s: the share of the peak of the instruction that multiplies, and of the
+// bandwidth if keys and values came from memory, both measured before with as many threads.
 
 #include <benchmark/benchmark.h>
 
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "cpu/isa.h"
 #include "cpu/kv_layout.h"
 #include "device/device.h"
+#include "machine_peaks.h"
 
 namespace quire {
 namespace {
@@ -19,6 +24,17 @@ struct Model {
 };
 constexpr Model kSmolLm2{9, 3, 64};
 constexpr Model kGemma3{4, 1, 256};
+
+const cpu::MachinePeaks& peaks_of(cpu::Isa isa, int threads) {
+  static std::map<std::pair<cpu::Isa, int>, cpu::MachinePeaks> known;
+  const auto [found, is_new] = known.try_emplace({isa, threads});
+  if (is_new) {
+    ThreadPoolOptions options;
+    options.threads = threads;
+    found->second = cpu::measure_peaks(isa, **ThreadPool::create(options));
+  }
+  return found->second;
+}
 
 void run(benchmark::State& state, const char* name, const Model& model, KvType type) {
   const int rows = static_cast<int>(state.range(0)), tokens = static_cast<int>(state.range(1));
@@ -61,6 +77,15 @@ void run(benchmark::State& state, const char* name, const Model& model, KvType t
   for (int row = 0; row < rows; ++row) pairs += tokens - rows + row + 1;
   state.counters["GMAC/s"] = benchmark::Counter(2 * pairs * limits.width * 1e-9,
                                                 benchmark::Counter::kIsIterationInvariantRate);
+  const cpu::MachinePeaks& peaks =
+      peaks_of(*cpu::isa_from_name(std::string(name).substr(4)), options.threads);
+  const bool pairs_of_bfloats = type == KvType::bf16 && peaks.bfloat_gmacs > 0;
+  const double peak = pairs_of_bfloats ? peaks.bfloat_gmacs : peaks.float_gmacs;
+  state.counters["of_peak"] = benchmark::Counter(2 * pairs * limits.width * 1e-9 / peak,
+                                                 benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["of_read"] =
+      benchmark::Counter(static_cast<double>(slab * pages.size()) * 1e-9 / peaks.read_gbytes,
+                         benchmark::Counter::kIsIterationInvariantRate);
   state.counters["us/token"] = benchmark::Counter(
       rows * 1e-6, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }

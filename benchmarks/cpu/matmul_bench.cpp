@@ -192,7 +192,11 @@ void register_all() {
   shapes.push_back({DType::q4_1, 2048, 2048, Compute::f32});
   shapes.push_back({DType::q4_1, 1536, 576});  // SmolLM2-135M's MLP
   shapes.push_back({DType::q4_1, 576, 1536});
-  shapes.push_back({DType::q5_0, 2048, 640});  // Gemma-3-270M's
+  shapes.push_back({DType::q5_0, 2048, 640});                         // Gemma-3-270M's
+  for (const DType type : {DType::q4_k, DType::q6_k, DType::q8_0}) {  // Qwen2.5-1.5B's
+    shapes.push_back({type, 8960, 1536});
+    shapes.push_back({type, 1536, 8960});
+  }
   for (const Shape& shape : shapes) {
     for (const int tokens : {1, 2, 4, 8, 16, 32, 512}) {
       add("matmul/" + shape_name(shape) + "/tokens:" + std::to_string(tokens),

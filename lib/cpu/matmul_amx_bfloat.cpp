@@ -14,6 +14,7 @@ constexpr int kPairs = 16;        // of columns, of one tile product
 constexpr int kTileBytes = kPairs * 64;
 
 struct TileOrderProduct : BfloatActivations, PlainWeights<2> {
+  using Repeated = TileOrderProduct;
   static constexpr int kTokens = kVectorTokens;
   static constexpr int kStreamTokens = 0;
 

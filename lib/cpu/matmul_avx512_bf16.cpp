@@ -6,6 +6,7 @@ namespace quire::cpu {
 namespace {
 
 struct PairProduct : BfloatActivations, PlainWeights<2> {
+  using Repeated = PairProduct;
   static constexpr int kTokens = 14;  // with two panels 31 registers
   static constexpr int kStreamTokens = 2;
 

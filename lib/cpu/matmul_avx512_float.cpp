@@ -27,6 +27,7 @@ QUIRE_ALWAYS_INLINE inline void add_columns(int columns, const float* values, st
 
 template <DType type>
 struct PlainProduct : FloatActivations, PlainWeights<type == DType::f32 ? 4 : 2> {
+  using Repeated = PlainProduct;
   static constexpr int kTokens = kFloatTile;
   static constexpr int kStreamTokens = 0;
 
@@ -77,6 +78,7 @@ QUIRE_ALWAYS_INLINE inline void expand(const std::byte* record, int group, float
 
 template <class Format>
 struct ExpandedProduct : FloatActivations, PackedWeights<Format> {
+  using Repeated = ExpandedProduct;
   static constexpr int kTokens = kExpandedTile;
   static constexpr int kStreamTokens = 0;
 

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "cpu/matmul_avx512_tile.h"
 #include "cpu/matmul_avx512_weights.h"
 
@@ -32,8 +34,62 @@ QUIRE_ALWAYS_INLINE inline __m512i load_start(const ActivationGroup& activations
   return start;
 }
 
+// Scales and minimums as they are packed.
+template <class Format>
+struct PackedScales {
+  static constexpr int kFloats = 0;
+  template <int part>
+  QUIRE_ALWAYS_INLINE static __m512 scale(Panels& panels, int p, int group) {
+    renew(panels.at[p]);
+    return load_scale<Format, part>(panels.at[p] + PackedSizes<Format>::kCodeBytes, group);
+  }
+  template <int part>
+  QUIRE_ALWAYS_INLINE static __m512 minimum(Panels& panels, int p, int group) {
+    renew(panels.at[p]);
+    return load_minimum<Format, part>(panels.at[p] + PackedSizes<Format>::kCodeBytes, group);
+  }
+};
+
+// The same in float32, group after group: panels, parts, scale and minimum. To expand them takes as
+// many operations as some tokens do, in the ports that multiply.
+template <class Format>
+struct ExpandedScales {
+  using Sizes = PackedSizes<Format>;
+  static constexpr int kOfPart = Sizes::kMinimum ? 2 : 1;  // vectors
+  static constexpr int kOfPanel = Sizes::kParts * kOfPart;
+  static constexpr int kFloats = 16 * kPanels * kOfPanel;  // of a group
+
+  template <int part>
+  QUIRE_ALWAYS_INLINE static __m512 scale(Panels& panels, int p, int) {
+    renew(panels.scales);
+    return _mm512_load_ps(panels.scales + 16 * (p * kOfPanel + part * kOfPart));
+  }
+  template <int part>
+  QUIRE_ALWAYS_INLINE static __m512 minimum(Panels& panels, int p, int) {
+    renew(panels.scales);
+    return _mm512_load_ps(panels.scales + 16 * (p * kOfPanel + part * kOfPart + 1));
+  }
+  static void expand(const MatmulArgs& args, Panels panels, float* to) {
+    for (int column = 0; column < args.columns; column += Sizes::kColumns) {
+      for (int group = 0; group < Sizes::kGroups; ++group) {
+        for (const std::byte* record : panels.at) {
+          unroll<Sizes::kParts>([&](auto part) LAMBDA {
+            constexpr int kPart = decltype(part)::kValue;
+            const std::byte* scales = record + Sizes::kCodeBytes;
+            _mm512_store_ps(to, load_scale<Format, kPart>(scales, group));
+            if constexpr (Sizes::kMinimum)
+              _mm512_store_ps(to + 16, load_minimum<Format, kPart>(scales, group));
+            to += 16 * kOfPart;
+          });
+        }
+      }
+      for (const std::byte*& at : panels.at) at += Sizes::kRecordBytes;
+    }
+  }
+};
+
 // Adds quads [first_quad, first_quad + 32 / parts / 4) of a group to the tile's sums.
-template <class Format, int part, int panels, int tokens>
+template <class Format, class Scales, int part, int panels, int tokens>
 QUIRE_ALWAYS_INLINE inline void add_part(Panels& records, int group,
                                          const ActivationGroup* activations, std::int64_t stride,
                                          Sums<panels, tokens>& sums) {
@@ -63,10 +119,8 @@ QUIRE_ALWAYS_INLINE inline void add_part(Panels& records, int group,
     });
   });
   __m512 scales[panels];
-  unroll<panels>([&](auto p) LAMBDA {
-    renew(records.at[p]);
-    scales[p] = load_scale<Format, part>(records.at[p] + Sizes::kCodeBytes, group);
-  });
+  unroll<panels>([&](auto p)
+                     LAMBDA { scales[p] = Scales::template scale<part>(records, p, group); });
   unroll<tokens>([&](auto t) LAMBDA {
     const __m512 activation_scale = _mm512_set1_ps(activations[t * stride].scale);
     unroll<panels>([&](auto p) LAMBDA {
@@ -76,10 +130,8 @@ QUIRE_ALWAYS_INLINE inline void add_part(Panels& records, int group,
   });
   if constexpr (Sizes::kMinimum) {
     __m512 minimums[panels];
-    unroll<panels>([&](auto p) LAMBDA {
-      renew(records.at[p]);
-      minimums[p] = load_minimum<Format, part>(records.at[p] + Sizes::kCodeBytes, group);
-    });
+    unroll<panels>([&](auto p)
+                       LAMBDA { minimums[p] = Scales::template minimum<part>(records, p, group); });
     unroll<tokens>([&](auto t) LAMBDA {
       const ActivationGroup& a = activations[t * stride];
       const __m512 sum = _mm512_set1_ps(Sizes::kParts == 2 ? a.part_sum[part] : a.sum);
@@ -91,8 +143,14 @@ QUIRE_ALWAYS_INLINE inline void add_part(Panels& records, int group,
   }
 }
 
-template <class Format>
-struct IntegerProduct : GroupActivations, PackedWeights<Format> {
+template <class Format, class Scales = PackedScales<Format>>
+struct IntegerProduct : GroupActivations, PackedWeights<Format>, Scales {
+  // Scales of two factors are worth it; others are one conversion.
+  static constexpr bool kExpands = PackedSizes<Format>::kGroups == 8;
+  static constexpr int kScaleFloats =
+      kExpands ? ExpandedScales<Format>::kFloats * kStripUnit / kGroup : 0;
+  using Repeated =
+      IntegerProduct<Format, std::conditional_t<kExpands, ExpandedScales<Format>, Scales>>;
   static constexpr int kTokens = kTile<Format>;
   static constexpr int kStreamTokens = kStreamTile<Format>;
 
@@ -111,10 +169,11 @@ struct IntegerProduct : GroupActivations, PackedWeights<Format> {
           from.ahead[p] += kBytes;
         });
         unroll<Sizes::kParts>([&](auto part) LAMBDA {
-          add_part<Format, decltype(part)::kValue, panels, tokens>(from, group, activations, stride,
-                                                                   sums);
+          add_part<Format, Scales, decltype(part)::kValue, panels, tokens>(from, group, activations,
+                                                                           stride, sums);
         });
         ++activations;
+        if constexpr (Scales::kFloats > 0) from.scales += Scales::kFloats;
       }
       unroll<panels>([&](auto p) LAMBDA { from.at[p] += Sizes::kRecordBytes; });
     }

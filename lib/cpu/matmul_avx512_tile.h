@@ -30,6 +30,7 @@ using Sums = __m512[panels][tokens];
 struct Panels {
   const std::byte* at[kPanels];
   const std::byte* ahead[kPanels];  // null: nothing
+  const float* scales;              // of both panels, as the Product's Repeated expands them
 };
 
 // Fetches into the second-level cache, for a tile of one panel into the first.
@@ -59,6 +60,7 @@ inline TileRows tile_rows(const MatmulArgs& args, std::int64_t panel) {
     const std::int64_t rows = exists ? args.rows - index * kRows : 0;
     tile.mask[p] = static_cast<__mmask16>(rows >= kRows ? 0xffff : (1 << rows) - 1);
   }
+  tile.panels.scales = nullptr;
   return tile;
 }
 
@@ -83,6 +85,8 @@ inline void set_ahead(const MatmulArgs& args, std::int64_t panel, int pass, int 
 //   kStreamTokens  up to which tiles have one panel, so that the weights are read in one go
 //   the members of one of the activations and of one of the weights of matmul_strips.h
 //   add<panels, tokens>(args, panels, first_token, sums), which adds all columns to a tile's sums
+//   Repeated       the same Product for strips that more than two tiles of tokens use. If
+//                  kScaleFloats > 0, it reads scales that its expand(args, panels, scales) has made
 template <class Product, int panels, int tokens>
 void multiply_tile(const MatmulArgs& args, const TileRows& tile, int first_token) {
   Sums<panels, tokens> sums;
@@ -128,19 +132,37 @@ constexpr int next_tile(int left, int tiles, int most) {
   return tiles > 2 ? most : left / tiles;
 }
 
+// With three tiles or more none has fewer than half of the most tokens; see next_tile().
+template <class Product, int tokens>
+constexpr TileFunction repeated_tile() {
+  if constexpr (2 * tokens >= Product::kTokens) return multiply_tile<Product, kPanels, tokens>;
+  return nullptr;
+}
+
 // A strip of one tile's panels by the tiles of a span. Returns the token behind them.
 template <class Product, int... counts>
 int multiply_strip(const MatmulArgs& args, std::int64_t panel, std::int64_t offset,
                    const TileSpan& span, std::integer_sequence<int, counts...>) {
-  static constexpr TileFunction kTiles[] = {multiply_tile<Product, kPanels, counts + 1>...};
+  using Repeated = typename Product::Repeated;
+  static constexpr TileFunction kFewTiles[] = {multiply_tile<Product, kPanels, counts + 1>...};
+  static constexpr TileFunction kManyTiles[] = {repeated_tile<Repeated, counts + 1>()...};
+  const TileFunction* const tiles = span.count > 2 ? kManyTiles : kFewTiles;
   TileRows tile = tile_rows(args, panel);
   for (const std::byte*& at : tile.panels.at) at += offset;
+  constexpr int kScaleFloats = Product::kScaleFloats * most_units<Product, kPanels>();
+  alignas(64) float scales[kScaleFloats > 0 ? kScaleFloats : 1];
+  if constexpr (kScaleFloats > 0) {
+    if (span.count > 2) {
+      Repeated::expand(args, tile.panels, scales);
+      tile.panels.scales = scales;
+    }
+  }
   int token = span.first_token;
   for (int i = span.first; i < span.last; ++i) {
     const int count = next_tile(args.tokens - token, span.count - i, Product::kTokens);
     set_ahead(args, panel, i - span.first, span.last - span.first,
               Product::panel_bytes(args.columns), tile);
-    kTiles[count - 1](args, tile, token);
+    tiles[count - 1](args, tile, token);
     token += count;
   }
   return token;

@@ -24,6 +24,7 @@ struct DotMultiplier {
       unroll<4>([&](auto q) LAMBDA {
         constexpr int lane = decltype(q)::kValue;
         unroll<kHalf>([&](auto v) LAMBDA {
+          renew(group);
           const int8x16_t codes = load_codes<Format, 4 * sixteen + lane>(group + 16 * v);
           unroll<tokens>([&](auto t) LAMBDA {
             dots[v][t] = vdotq_laneq_s32(dots[v][t], codes, others[t], lane);

@@ -28,8 +28,9 @@ struct MatrixMultiplier {
     constexpr int kEights = 4 / PackedSizes<Format>::kParts;
     int32x4_t squares[kHalf][2][tokens / 2];  // of rows 2 r and 2 r + 1 and tokens 2 t and 2 t + 1
     unroll<kHalf>([&](auto v) LAMBDA {
-      unroll<tokens / 2>([&](auto t)
-                             LAMBDA { squares[v][0][t] = squares[v][1][t] = vdupq_n_s32(0); });
+      unroll<tokens / 2>([&](auto t) LAMBDA {
+        squares[v][0][t] = squares[v][1][t] = vzip1q_s32(dots[v][2 * t], dots[v][2 * t + 1]);
+      });
     });
     unroll<kEights>([&](auto e) LAMBDA {
       constexpr int eight = decltype(e)::kValue + part * kEights;
@@ -39,7 +40,9 @@ struct MatrixMultiplier {
                                 vld1_s8(activations[(2 * t + 1) * stride].codes + 8 * eight));
       });
       unroll<kHalf>([&](auto v) LAMBDA {
+        renew(group);
         const int32x4_t first = vreinterpretq_s32_s8(load_codes<Format, 2 * eight>(group + 16 * v));
+        renew(group);
         const int32x4_t second =
             vreinterpretq_s32_s8(load_codes<Format, 2 * eight + 1>(group + 16 * v));
         const int8x16_t low = vreinterpretq_s8_s32(vzip1q_s32(first, second));
@@ -52,10 +55,8 @@ struct MatrixMultiplier {
     });
     unroll<kHalf>([&](auto v) LAMBDA {
       unroll<tokens / 2>([&](auto t) LAMBDA {
-        int32x4_t& even = dots[v][2 * t];
-        int32x4_t& odd = dots[v][2 * t + 1];
-        even = vaddq_s32(even, vuzp1q_s32(squares[v][0][t], squares[v][1][t]));
-        odd = vaddq_s32(odd, vuzp2q_s32(squares[v][0][t], squares[v][1][t]));
+        dots[v][2 * t] = vuzp1q_s32(squares[v][0][t], squares[v][1][t]);
+        dots[v][2 * t + 1] = vuzp2q_s32(squares[v][0][t], squares[v][1][t]);
       });
     });
   }

@@ -19,9 +19,12 @@ struct WideningMultiplier {
       unroll<tokens>([&](auto t) LAMBDA { pairs[0][t] = pairs[1][t] = vdupq_n_s32(0); });
       unroll<kQuads / 2>([&](auto q) LAMBDA {
         constexpr int quad = decltype(q)::kValue * 2 + part * kQuads;
+        renew(group);
         const int8x16_t first = load_codes<Format, quad>(group + 16 * v);
+        renew(group);
         const int8x16_t second = load_codes<Format, quad + 1>(group + 16 * v);
         unroll<tokens>([&](auto t) LAMBDA {
+          renew(activations);
           const std::int8_t* codes = activations[t * stride].codes + 4 * quad;
           const int8x8_t a = four_twice(codes), b = four_twice(codes + 4);
           const int16x8_t low = vmlal_s8(vmull_s8(vget_low_s8(first), a), vget_low_s8(second), b);

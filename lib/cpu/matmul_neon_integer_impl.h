@@ -31,7 +31,7 @@ QUIRE_ALWAYS_INLINE inline int32x4_t load_start(const ActivationGroup& activatio
 //   kTokens  the most tokens of a tile
 //   multiply<Format, part, tokens>(group, activations, stride, dots), which adds the integer dot
 //            products of one part of a group: 8 rows, whose codes begin at `group`, by `tokens`
-//            tokens
+//            tokens; the dots of a token begin with one value for all rows
 template <class Multiplier, class Format, int part, int tokens>
 QUIRE_ALWAYS_INLINE inline void add_part(const std::byte* record, int group, int half,
                                          const ActivationGroup* activations, std::int64_t stride,

@@ -28,9 +28,11 @@ struct FloatActivations {
   static void skip(MatmulArgs& args, int columns) { args.values += columns; }
 };
 
-// The bytes of so many columns of a panel.
+// The bytes of so many columns of a panel; floats that a product expands from a unit of columns of
+// a tile's panels.
 template <class Format>
 struct PackedWeights {
+  static constexpr int kScaleFloats = 0;
   static constexpr std::int64_t panel_bytes(std::int64_t columns) {
     using Sizes = PackedSizes<Format>;
     return (columns + Sizes::kColumns - 1) / Sizes::kColumns * Sizes::kRecordBytes;
@@ -38,6 +40,7 @@ struct PackedWeights {
 };
 template <int element_bytes>
 struct PlainWeights {
+  static constexpr int kScaleFloats = 0;
   static constexpr std::int64_t panel_bytes(std::int64_t columns) {
     return columns * 16 * element_bytes;
   }
@@ -48,16 +51,25 @@ struct Cut {
   int tiles;    // of a block of tokens
 };
 
+constexpr int kStripUnit = 256;  // columns: whole records of every type
+
+// Units of the longest strip of a tile of `panels` panels.
+template <class Product, int panels>
+constexpr int most_units() {
+  constexpr std::int64_t kStripBytes = std::int64_t{128} << 10;
+  constexpr std::int64_t kUnitBytes = panels * Product::panel_bytes(kStripUnit) +
+                                      Product::kTokens * Product::token_bytes(kStripUnit) +
+                                      Product::kScaleFloats * 4;
+  static_assert(kUnitBytes <= kStripBytes);
+  return static_cast<int>(kStripBytes / kUnitBytes);
+}
+
 // `panels` of a tile. A strip and a block together fit a second-level cache of 1 MiB.
 template <class Product, int panels>
 Cut cut_of(const MatmulArgs& args) {
-  constexpr int kUnit = 256;  // columns: whole records of every type
-  constexpr std::int64_t kStripBytes = std::int64_t{128} << 10;
+  constexpr int kUnit = kStripUnit;
   constexpr std::int64_t kBlockBytes = std::int64_t{384} << 10;
-  constexpr std::int64_t kUnitBytes =
-      panels * Product::panel_bytes(kUnit) + Product::kTokens * Product::token_bytes(kUnit);
-  constexpr int kMostUnits = static_cast<int>(kStripBytes / kUnitBytes);
-  static_assert(kMostUnits > 0);
+  constexpr int kMostUnits = most_units<Product, panels>();
   Cut cut{args.columns, 1};
   if (args.tokens > 2 * Product::kTokens) {  // fewer take the weights as they stream in
     const int units = (args.columns + kUnit - 1) / kUnit;

@@ -161,7 +161,8 @@ void unpack_iq4_xs(const Byte* from, RowRecord& record) {
 
 void unpack_record(DType type, const std::byte* stored, int blocks, RowRecord& record) {
   const Byte* from = reinterpret_cast<const Byte*>(stored);
-  if (blocks < 2) std::memset(&record, 0, sizeof record);  // nothing is left from another row
+  const int whole = info(type).block == 256 ? 1 : 2;
+  if (blocks < whole) std::memset(&record, 0, sizeof record);  // nothing is left from another row
   if (blocks == 0) return;
   switch (type) {
     case DType::q2_k:

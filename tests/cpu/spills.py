@@ -1,11 +1,13 @@
 """Checks compiled matrix kernels: no vector register goes to the stack inside an innermost loop.
 
-    spills.py OBJDUMP OBJECT...
+    spills.py OBJDUMP [--functions REGEX] OBJECT...
 
 A tile keeps its sums in registers; a compiler that runs out of them, or leaves a lambda out of line,
 silently makes it several times slower. Looked at are the loops without another loop in them of every
-function that multiplies (by vpdpbusd, vpmaddubsw, vdpbf16ps, a fused multiply-add, ...).
+function (or of those whose name matches) that multiplies (by vpdpbusd, vpmaddubsw, vdpbf16ps, a fused
+multiply-add, ...).
 """
+import argparse
 import re
 import subprocess
 import sys
@@ -57,10 +59,16 @@ def stores_vector(mnemonic, operands):
 
 
 def main():
-    objdump, objects = sys.argv[1], sys.argv[2:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("objdump")
+    parser.add_argument("objects", nargs="+")
+    parser.add_argument("--functions", type=re.compile, default=re.compile(""))
+    arguments = parser.parse_args()
     checked = bad = 0
-    for path in objects:
-        for name, body in functions(objdump, path):
+    for path in arguments.objects:
+        for name, body in functions(arguments.objdump, path):
+            if not arguments.functions.search(name):
+                continue
             for first, last in innermost_loops(body):
                 loop = [i for i in body if first <= i[0] <= last]
                 if not any(MULTIPLIES.match(m) for _, m, _ in loop):
@@ -71,7 +79,7 @@ def main():
                     bad += 1
                     print(f"{path}: {len(stores)} vectors stored to the stack in a loop at "
                           f"{first:#x} of {name}")
-    print(f"{checked} loops of {len(objects)} objects, {bad} with vectors on the stack")
+    print(f"{checked} loops of {len(arguments.objects)} objects, {bad} with vectors on the stack")
     return 0 if checked and not bad else 1
 
 
