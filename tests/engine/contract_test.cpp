@@ -4,7 +4,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -142,6 +144,30 @@ TEST_CASE("two threads compute what one does, batched and cut by time", "[thread
   for (int i = 0; i < 4; ++i) {
     CHECK(collector.outcome(ids[i]) == answer_of(one, sampled({1, 2, i}, i)));
   }
+}
+
+TEST_CASE("with one thread an engine starts none", "[threads]") {
+  const auto threads = [] {
+    std::set<std::string> ids;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      ids.insert(task.path().filename());
+    }
+    return ids;
+  };
+  const std::set<std::string> before = threads();
+  const auto started = [&] {
+    std::ptrdiff_t count = 0;
+    for (const std::string& id : threads()) count += !before.contains(id);
+    return count;
+  };
+  Engine one = tiny();
+  submit(one, sampled(long_prompt("llama"), 1));
+  REQUIRE(one.step().ok());
+  CHECK(started() == 0);
+  EngineOptions options = small();
+  options.threads = 3;
+  Engine three = tiny(options);
+  CHECK(started() == 2);
 }
 
 TEST_CASE("an engine moves between steps, also to another thread", "[ownership]") {
@@ -307,6 +333,11 @@ TEST_CASE("an exception in the host's log or progress function does not pass thr
   auto failed = Engine::open(data_path(kModel), options);
   REQUIRE_FALSE(failed.ok());
   check_contains(failed.status().message(), "host");
+  options.on_load_progress = nullptr;
+  options.log = [](LogLevel, std::string_view) { throw std::runtime_error("no room to log"); };
+  failed = Engine::open(data_path(kModel), options);
+  REQUIRE_FALSE(failed.ok());
+  check_contains(failed.status().message(), "no room to log");
 }
 
 TEST_CASE("a weight that is NaN fails its request and leaves the engine usable", "[failure]") {
