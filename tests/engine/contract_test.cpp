@@ -394,6 +394,31 @@ TEST_CASE("the next turn of a chat starts where the last one ended", "[cache]") 
   CHECK(generate(engine, sampled(next, 1, 2)).report.cached_tokens == 96 + 12);
 }
 
+TEST_CASE("a NUL in a message is a part of its text", "[api]") {
+  Engine engine = tiny();
+  const std::string text("ab\0cd", 5);
+  auto ids = engine.tokenizer().encode_chat({{"user", text}});
+  auto begin = engine.tokenizer().encode_chat({{"user", "ab"}});
+  REQUIRE(ids.ok());
+  REQUIRE(begin.ok());
+  CHECK(ids->size() > begin->size());
+  auto decoded = engine.tokenizer().decode(*ids);
+  REQUIRE(decoded.ok());
+  CHECK(decoded->find(text) != std::string::npos);
+}
+
+TEST_CASE("long or short RoPE factors are chosen once, by what a request may grow to", "[rope]") {
+  Engine engine = open_engine(data_path("tiny/phi3_longrope/model.gguf"), small());  // long past 64
+  const std::vector<std::int32_t> prompt(20, 7);
+  const Generation fits = generate(engine, sampled(prompt, 1, 44));
+  const Generation grows = generate(engine, sampled(prompt, 1, 45));
+  CHECK(grows.report.cached_tokens == 0);  // keys are turned by other factors
+  CHECK(*grows.choices[0].logprobs[0].logprob != *fits.choices[0].logprobs[0].logprob);
+  const Generation again = generate(engine, sampled(prompt, 1, 44));
+  CHECK(again.report.cached_tokens == 19);
+  CHECK(outcome_of(again.choices[0]) == outcome_of(fits.choices[0]));
+}
+
 TEST_CASE("log-probabilities are those of the model, sorted, whatever the sampling", "[logprobs]") {
   Engine engine = tiny();
   Request plain = sampled({9, 8, 7}, 3, 1);
