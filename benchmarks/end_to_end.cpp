@@ -23,6 +23,7 @@
 #include "support/engine_flags.h"
 #include "support/files.h"
 #include "support/json.h"
+#include "support/progress_bar.h"
 
 namespace {
 
@@ -154,22 +155,37 @@ void print_head(const Arguments& arguments, const quire::EngineStats& opened) {
               "tokens/s", "tokens/s", "p50", "p95", "p99", "p50", "p95", "p99");
 }
 
+// The object of each run; with --json nothing else is printed, so a terminal gets a progress bar.
+quire::Result<Json> run_all(quire::Engine& engine, const Arguments& arguments) {
+  std::optional<examples::ProgressBar> progress;
+  if (arguments.json) progress.emplace("measuring");
+  const double all =
+      static_cast<double>(arguments.prompt_tokens.size() * arguments.concurrency.size());
+  Json runs = Json::array();
+  for (const int prompt_tokens : arguments.prompt_tokens) {
+    for (const int requests : arguments.concurrency) {
+      if (progress) {
+        progress->show(runs.size() / all, std::to_string(requests) + " requests of " +
+                                              std::to_string(prompt_tokens) + " tokens");
+      }
+      auto one = arguments.separate
+                     ? run_separate(engine, arguments, prompt_tokens, requests, runs.size())
+                     : run_mixed(engine, arguments, prompt_tokens, requests, runs.size());
+      if (!one) return one.status();
+      runs.push_back(*std::move(one));
+    }
+  }
+  return runs;
+}
+
 int run(const CommandLine& line, Arguments& arguments) {
   make_room(arguments);
   quire::Result<quire::Engine> engine = examples::open_engine(line, arguments.engine);
   if (!engine) return line.failed(engine.status());
   const quire::EngineStats opened = engine->stats();
   if (!arguments.json) print_head(arguments, opened);
-  Json runs = Json::array();
-  for (const int prompt_tokens : arguments.prompt_tokens) {
-    for (const int requests : arguments.concurrency) {
-      auto one = arguments.separate
-                     ? run_separate(*engine, arguments, prompt_tokens, requests, runs.size())
-                     : run_mixed(*engine, arguments, prompt_tokens, requests, runs.size());
-      if (!one) return line.failed(one.status());
-      runs.push_back(*std::move(one));
-    }
-  }
+  quire::Result<Json> runs = run_all(*engine, arguments);
+  if (!runs) return line.failed(runs.status());
   if (arguments.json) {
     const Json result = {{"model", arguments.engine.model},
                          {"device", opened.device},
@@ -179,7 +195,7 @@ int run(const CommandLine& line, Arguments& arguments) {
                          {"page_size", opened.page_size},
                          {"gen_tokens", arguments.generated_tokens},
                          {"shared_prefix", arguments.shared_prefix},
-                         {"runs", std::move(runs)}};
+                         {"runs", *std::move(runs)}};
     examples::print(examples::to_text(result) + "\n");
   }
   if (quire::Status status = examples::finish_output(); !status) return line.failed(status);

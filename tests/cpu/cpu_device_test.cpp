@@ -28,6 +28,16 @@ TEST_CASE("devices are opened by name; an unknown name lists what there is") {
   }
 }
 
+TEST_CASE("instruction sets that this processor lacks are refused, not run") {
+  for (const cpu::Isa isa : cpu::kIsas) {
+    if (cpu::supports(isa)) continue;
+    const Status status = open_status(test::device_name(isa));
+    CHECK(status.code() == StatusCode::unsupported);
+    CHECK(status.message().find("\"" + test::device_name(isa) + "\"") != std::string::npos);
+    CHECK(status.message().find("there is: cpu, cpu:scalar") != std::string::npos);
+  }
+}
+
 TEST_CASE("device memory is aligned and zero, and impossible sizes are a Status") {
   const auto device = test::open_test_device(cpu::Isa::scalar, 1);
   for (const std::size_t bytes : {0, 1, 63, 1000, 1 << 20}) {

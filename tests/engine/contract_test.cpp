@@ -4,7 +4,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -142,6 +144,30 @@ TEST_CASE("two threads compute what one does, batched and cut by time", "[thread
   for (int i = 0; i < 4; ++i) {
     CHECK(collector.outcome(ids[i]) == answer_of(one, sampled({1, 2, i}, i)));
   }
+}
+
+TEST_CASE("with one thread an engine starts none", "[threads]") {
+  const auto threads = [] {
+    std::set<std::string> ids;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      ids.insert(task.path().filename());
+    }
+    return ids;
+  };
+  const std::set<std::string> before = threads();
+  const auto started = [&] {
+    std::ptrdiff_t count = 0;
+    for (const std::string& id : threads()) count += !before.contains(id);
+    return count;
+  };
+  Engine one = tiny();
+  submit(one, sampled(long_prompt("llama"), 1));
+  REQUIRE(one.step().ok());
+  CHECK(started() == 0);
+  EngineOptions options = small();
+  options.threads = 3;
+  Engine three = tiny(options);
+  CHECK(started() == 2);
 }
 
 TEST_CASE("an engine moves between steps, also to another thread", "[ownership]") {
@@ -307,6 +333,11 @@ TEST_CASE("an exception in the host's log or progress function does not pass thr
   auto failed = Engine::open(data_path(kModel), options);
   REQUIRE_FALSE(failed.ok());
   check_contains(failed.status().message(), "host");
+  options.on_load_progress = nullptr;
+  options.log = [](LogLevel, std::string_view) { throw std::runtime_error("no room to log"); };
+  failed = Engine::open(data_path(kModel), options);
+  REQUIRE_FALSE(failed.ok());
+  check_contains(failed.status().message(), "no room to log");
 }
 
 TEST_CASE("a weight that is NaN fails its request and leaves the engine usable", "[failure]") {
@@ -361,6 +392,31 @@ TEST_CASE("the next turn of a chat starts where the last one ended", "[cache]") 
   next.insert(next.end(), {5, 6, 7});
   // 96 + 13 tokens, of which the last was drawn but never computed: 6 pages and 12 of the 7th.
   CHECK(generate(engine, sampled(next, 1, 2)).report.cached_tokens == 96 + 12);
+}
+
+TEST_CASE("a NUL in a message is a part of its text", "[api]") {
+  Engine engine = tiny();
+  const std::string text("ab\0cd", 5);
+  auto ids = engine.tokenizer().encode_chat({{"user", text}});
+  auto begin = engine.tokenizer().encode_chat({{"user", "ab"}});
+  REQUIRE(ids.ok());
+  REQUIRE(begin.ok());
+  CHECK(ids->size() > begin->size());
+  auto decoded = engine.tokenizer().decode(*ids);
+  REQUIRE(decoded.ok());
+  CHECK(decoded->find(text) != std::string::npos);
+}
+
+TEST_CASE("long or short RoPE factors are chosen once, by what a request may grow to", "[rope]") {
+  Engine engine = open_engine(data_path("tiny/phi3_longrope/model.gguf"), small());  // long past 64
+  const std::vector<std::int32_t> prompt(20, 7);
+  const Generation fits = generate(engine, sampled(prompt, 1, 44));
+  const Generation grows = generate(engine, sampled(prompt, 1, 45));
+  CHECK(grows.report.cached_tokens == 0);  // keys are turned by other factors
+  CHECK(*grows.choices[0].logprobs[0].logprob != *fits.choices[0].logprobs[0].logprob);
+  const Generation again = generate(engine, sampled(prompt, 1, 44));
+  CHECK(again.report.cached_tokens == 19);
+  CHECK(outcome_of(again.choices[0]) == outcome_of(fits.choices[0]));
 }
 
 TEST_CASE("log-probabilities are those of the model, sorted, whatever the sampling", "[logprobs]") {

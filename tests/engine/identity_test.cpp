@@ -153,7 +153,6 @@ TEST_CASE("cached equals cold, with exact counts of cached tokens", "[identity]"
 
 TEST_CASE("preempted equals undisturbed", "[identity]") {
   for (const Setting& s : settings()) {
-    if (s.kv == KvType::bf16 || s.kv == KvType::f32) continue;  // the same code; saves time
     INFO(name(s));
     const std::vector<std::int32_t> prompt = long_prompt(s.model);
     std::vector<Request> list;

@@ -71,6 +71,8 @@ TEST_CASE("impossible parameters are refused and the next request works", "[refu
                 "repetition_penalty", wrong);
   check_refused(engine, with([&](Request& r) { r.sampling.frequency_penalty = nan; }),
                 "frequency_penalty", wrong);
+  check_refused(engine, with([&](Request& r) { r.sampling.presence_penalty = -infinity; }),
+                "presence_penalty is -inf", wrong);
   check_refused(engine, with([&](Request& r) {
                   r.sampling.logit_bias = {{191222, 1.0f}};
                 }),
@@ -89,6 +91,18 @@ TEST_CASE("impossible parameters are refused and the next request works", "[refu
   check_refused(engine, with([&](Request& r) { r.n = 0; }), "n is 0, wanted 1 to 64", wrong);
   check_refused(engine, with([&](Request& r) { r.n = 1 << 30; }), "n is 1073741824", wrong);
   check_refused(engine, with([&](Request& r) { r.max_tokens = -1; }), "max_tokens is -1", wrong);
+  check_refused(engine, with([&](Request& r) { r.max_tokens = std::numeric_limits<int>::max(); }),
+                "max_tokens is 2147483647", wrong);
+  check_refused(engine, with([&](Request& r) {
+                  r.tokens.clear();
+                  r.template_json = "{";
+                }),
+                "template variables: JSON", StatusCode::malformed);
+  check_refused(engine, with([&](Request& r) {
+                  r.tokens.clear();
+                  r.template_json = std::string(1000000, '[');
+                }),
+                "nested deeper than", StatusCode::malformed);
   check_refused(engine, with([&](Request& r) { r.logprobs = 321; }),
                 "logprobs is 321, wanted 0 to 320", wrong);
   check_refused(engine, with([&](Request& r) { r.prompt_logprobs = -7; }), "prompt_logprobs is -7",
@@ -195,11 +209,28 @@ TEST_CASE("impossible options are refused by name", "[refusal]") {
           "mixed_pass_time is -1, wanted at least 0");
   refused([](EngineOptions& o) { o.scheduling.max_step_tokens = 79; },
           "max_step_tokens is 79, wanted 80");
+  refused([](EngineOptions& o) { o.scheduling.max_step_tokens = 65537; },
+          "max_step_tokens is 65537, wanted 80 (max_running + 16) to 65536");
   refused([](EngineOptions& o) { o.scheduling.max_running = 0; }, "max_running is 0");
+  refused([](EngineOptions& o) { o.scheduling.max_running = 4097; },
+          "max_running is 4097, wanted 1 to 4096");
+  refused([](EngineOptions& o) { o.scheduling.max_queued = 0; }, "max_queued is 0");
+  refused([](EngineOptions& o) { o.scheduling.max_bypasses = -1; }, "max_bypasses is -1");
   refused([](EngineOptions& o) { o.cache.page_size = 12; },
           "page_size is 12, wanted 8, 16, 32, 64 or 128");
   refused([](EngineOptions& o) { o.context = 513; }, "context is 513, wanted 0 to 512");
+  refused([](EngineOptions& o) { o.context = -1; }, "context is -1");
   refused([](EngineOptions& o) { o.threads = -1; }, "threads is -1");
+  refused([](EngineOptions& o) { o.threads = 1025; }, "threads is 1025");
+  refused([](EngineOptions& o) { o.cpu.spin_microseconds = -1; }, "spin_microseconds is -1");
+  refused([](EngineOptions& o) { o.cache.type = static_cast<KvType>(99); }, "cache.type is 99");
+  refused([](EngineOptions& o) { o.cpu.compute = static_cast<Compute>(-1); }, "cpu.compute is -1");
+  refused(
+      [](EngineOptions& o) {
+        o.executor.threads = 0;
+        o.executor.post = [](void (*task)(void*), void* argument) { task(argument); };
+      },
+      "executor.threads is 0");
   refused([](EngineOptions& o) { o.device = "tpu"; }, "tpu");
   refused([](EngineOptions& o) { o.device = "cuda:99"; }, "cuda:99");
 }
