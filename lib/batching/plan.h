@@ -35,10 +35,10 @@ struct PlanDraw {
 // What one pass computes: a value, made by Batcher::plan, computed by the decoder, given back to
 // Batcher::commit or Batcher::fail. Indices are into arrays of this struct.
 struct Plan {
-  std::uint64_t serial = 0;               // which plan of the batcher; 0: empty
-  std::vector<std::int32_t> tokens;       // [rows]
-  std::vector<std::int32_t> token_draws;  // [rows], made ahead: the draw of the pass before that
-                                          // gives a row's token; else empty
+  std::uint64_t serial = 0;                // which plan of the batcher; 0: empty
+  std::vector<std::int32_t> tokens;        // [rows]
+  std::vector<std::int32_t> token_draws;   // [rows], made ahead: the draw of the pass before that
+                                           // gives a row's token; else empty
   std::vector<std::int32_t> positions;     // [rows]
   std::vector<std::int32_t> rope_choices;  // [rows]
   std::vector<PlanSlice> slices;

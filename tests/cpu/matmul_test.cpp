@@ -110,7 +110,7 @@ TEST_CASE("matmul: same bits for any number of tokens, split of panels and instr
         CHECK(same_bits(product(isa, *matrix, values, most, bias.data(), 1), reference));
         CHECK(same_bits(product(isa, *matrix, values, most, bias.data(), 3), reference));
         if (isa == Isa::scalar && compute == Compute::f32) continue;  // slow, and the same code
-        const int last = testing::kEmulated ? 17 : most - 1;  // several tiles of 4 at least
+        const int last = testing::kEmulated ? 17 : most - 1;          // several tiles of 4 at least
         for (int tokens = 1; tokens <= last; ++tokens) {
           INFO(tokens);
           CHECK(same_bits(product(isa, *matrix, values, tokens, bias.data()),
