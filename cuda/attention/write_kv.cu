@@ -9,8 +9,7 @@ namespace quire::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kMaxHead = 256;
-constexpr int kMaxPairs = kMaxHead / 64;  // of a lane
+constexpr int kPairDimensions = 64;  // that the lanes of a warp hold as pairs
 
 // One head of one row: of the query, the keys or the values. A warp's work.
 struct Unit {
@@ -56,40 +55,84 @@ __device__ float warp_maximum(float value) {
   return value;
 }
 
-// 1 / root mean square of what the norm goes over.
-__device__ float inverse_norm(const WriteKvCall& call, const Unit& unit, int lane) {
-  const bool whole = call.norm == QkNormKind::whole;
-  const float* from = whole ? unit.part : unit.from;
-  const float* bias = unit.bias == nullptr || whole ? unit.bias : unit.bias + unit.offset;
-  const int count = whole ? unit.part_size : call.kv.head_size;
+// Dimensions i and i + 1 of an array that may be missing.
+__device__ float2 pair_at(const float* array, int i, float missing) {
+  return array == nullptr ? make_float2(missing, missing) : make_float2(array[i], array[i + 1]);
+}
+
+// 1 / root mean square of what the norm goes over; `pairs` is the warp's head.
+template <int kPairs>
+__device__ float inverse_norm(const WriteKvCall& call, const Unit& unit,
+                              const float2 (&pairs)[kPairs], int lane) {
   float sum = 0;
-  for (int i = lane; i < count; i += 32) {
-    const float x = from[i] + (bias == nullptr ? 0.0f : bias[i]);
-    sum = fmaf(x, x, sum);
+  if (call.norm == QkNormKind::whole) {
+    for (int i = lane; i < unit.part_size; i += 32) {
+      const float x = unit.part[i] + (unit.bias == nullptr ? 0.0f : unit.bias[i]);
+      sum = fmaf(x, x, sum);
+    }
+    return rsqrtf(warp_sum(sum) / unit.part_size + call.epsilon);
   }
-  return rsqrtf(warp_sum(sum) / count + call.epsilon);
+#pragma unroll
+  for (int j = 0; j < kPairs; ++j) {
+    sum = fmaf(pairs[j].x, pairs[j].x, sum);
+    sum = fmaf(pairs[j].y, pairs[j].y, sum);
+  }
+  return rsqrtf(warp_sum(sum) / call.kv.head_size + call.epsilon);
 }
 
-// Bias and norm, to the warp's shared memory.
-__device__ void stage(const WriteKvCall& call, const Unit& unit, float* to, int lane) {
+// Bias and norm.
+template <int kPairs>
+__device__ void normalise(const WriteKvCall& call, const Unit& unit, float2 (&pairs)[kPairs],
+                          int lane) {
   const int size = call.kv.head_size;
-  const bool normalised = unit.rotated && call.norm != QkNormKind::none;
-  const float factor = normalised ? inverse_norm(call, unit, lane) : 1;
-  const float* weight = normalised ? unit.weight : nullptr;
-  if (weight != nullptr && call.norm == QkNormKind::whole) weight += unit.offset;
-  for (int i = lane; i < size; i += 32) {
-    const float x = unit.from[i] + (unit.bias == nullptr ? 0.0f : unit.bias[unit.offset + i]);
-    to[i] = x * factor * (weight == nullptr ? 1.0f : weight[i]);
+  if (unit.bias != nullptr) {
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) {
+      const int i = 2 * (lane + 32 * j);
+      if (i >= size) break;
+      const float2 bias = pair_at(unit.bias + unit.offset, i, 0);
+      pairs[j] = make_float2(pairs[j].x + bias.x, pairs[j].y + bias.y);
+    }
   }
-  __syncwarp();
+  if (!unit.rotated || call.norm == QkNormKind::none) return;
+  const float factor = inverse_norm(call, unit, pairs, lane);
+  const float* weight = unit.weight;
+  if (weight != nullptr && call.norm == QkNormKind::whole) weight += unit.offset;
+#pragma unroll
+  for (int j = 0; j < kPairs; ++j) {
+    const int i = 2 * (lane + 32 * j);
+    if (i >= size) break;
+    const float2 scale = pair_at(weight, i, 1);
+    pairs[j] = make_float2(pairs[j].x * factor * scale.x, pairs[j].y * factor * scale.y);
+  }
 }
 
-__device__ float rotated(const WriteKvCall& call, const float* staged, int row, int i) {
+// Cosine and sine for two dimensions, each its own.
+struct Angles {
+  float2 cosine, sine;
+};
+
+__device__ Angles angles_of(const WriteKvCall& call, int row, int i) {
+  const int half = call.rope_dimensions / 2;
+  const auto start = static_cast<std::size_t>(row) * half;
+  const auto angle = [&](int k) { return k < half ? k : k - half; };
+  Angles angles{{1, 1}, {0, 0}};
+  if (i < 2 * half) {
+    angles.cosine.x = call.cosine[start + angle(i)];
+    angles.sine.x = call.sine[start + angle(i)];
+  }
+  if (i + 1 < 2 * half) {
+    angles.cosine.y = call.cosine[start + angle(i + 1)];
+    angles.sine.y = call.sine[start + angle(i + 1)];
+  }
+  return angles;
+}
+
+// Of the warp's head in shared memory.
+__device__ float rotated(const WriteKvCall& call, const float* staged, int i, float cosine,
+                         float sine) {
   const int half = call.rope_dimensions / 2;
   if (i >= 2 * half) return staged[i];
-  const int angle = i < half ? i : i - half;
-  const float cosine = call.cosine[static_cast<std::size_t>(row) * half + angle];
-  const float sine = call.sine[static_cast<std::size_t>(row) * half + angle];
   return i < half ? staged[i] * cosine - staged[i + half] * sine
                   : staged[i] * cosine + staged[i - half] * sine;
 }
@@ -119,9 +162,10 @@ __device__ bool flipped(int i) {
 
 // The rotation of queries and keys for fp8, see write_kv: `block` dimensions at a time, a power of
 // two. A warp holds pairs 2 (lane + 32 j) of the head.
-__device__ void rotate_for_fp8(float2 (&pairs)[kMaxPairs], int block, int lane) {
+template <int kPairs>
+__device__ void rotate_for_fp8(float2 (&pairs)[kPairs], int block, int lane) {
 #pragma unroll
-  for (int j = 0; j < kMaxPairs; ++j) {
+  for (int j = 0; j < kPairs; ++j) {
     const int i = 2 * (lane + 32 * j);
     const float x = flipped(i) ? -pairs[j].x : pairs[j].x;
     const float y = flipped(i + 1) ? -pairs[j].y : pairs[j].y;
@@ -130,7 +174,7 @@ __device__ void rotate_for_fp8(float2 (&pairs)[kMaxPairs], int block, int lane) 
   for (int distance = 2; distance < min(block, 64); distance *= 2) {
     const int lanes = distance / 2;
 #pragma unroll
-    for (int j = 0; j < kMaxPairs; ++j) {
+    for (int j = 0; j < kPairs; ++j) {
       const float x = __shfl_xor_sync(0xffffffffu, pairs[j].x, lanes);
       const float y = __shfl_xor_sync(0xffffffffu, pairs[j].y, lanes);
       pairs[j] = lane & lanes ? make_float2(x - pairs[j].x, y - pairs[j].y)
@@ -138,10 +182,10 @@ __device__ void rotate_for_fp8(float2 (&pairs)[kMaxPairs], int block, int lane) 
     }
   }
 #pragma unroll
-  for (int step = 1; step < kMaxPairs; step *= 2) {
+  for (int step = 1; step < kPairs; step *= 2) {
     if (64 * step >= block) break;
 #pragma unroll
-    for (int j = 0; j < kMaxPairs; ++j) {
+    for (int j = 0; j < kPairs; ++j) {
       if (j & step) continue;
       const float2 low = pairs[j], high = pairs[j + step];
       pairs[j] = make_float2(low.x + high.x, low.y + high.y);
@@ -150,7 +194,7 @@ __device__ void rotate_for_fp8(float2 (&pairs)[kMaxPairs], int block, int lane) 
   }
   const float factor = rsqrtf(static_cast<float>(block));
 #pragma unroll
-  for (int j = 0; j < kMaxPairs; ++j) {
+  for (int j = 0; j < kPairs; ++j) {
     pairs[j] = make_float2(pairs[j].x * factor, pairs[j].y * factor);
   }
 }
@@ -172,8 +216,9 @@ __device__ void write_fp8(const KvView& kv, std::byte* slab, int head, int token
 
 // Pairs 2 (lane + 32 j) of a head to its place, token `token` of a page; `head` counts the keys'
 // heads, then the values'.
-__device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kMaxPairs],
-                           std::byte* slab, int token, int head, int lane) {
+template <int kPairs>
+__device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kPairs], std::byte* slab,
+                           int token, int head, int lane) {
   const KvView& kv = call.kv;
   const std::size_t place = static_cast<std::size_t>(head) * kv.page_size + token;
   float scale = 0, inverse = 0;
@@ -181,7 +226,7 @@ __device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kMaxPa
     const float most = kv.type == KvType::int8 ? 127 : 448;
     float largest = 0;
 #pragma unroll
-    for (int j = 0; j < kMaxPairs; ++j) {
+    for (int j = 0; j < kPairs; ++j) {
       largest = fmaxf(largest, fmaxf(fabsf(pairs[j].x), fabsf(pairs[j].y)));
     }
     largest = warp_maximum(largest);
@@ -193,7 +238,7 @@ __device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kMaxPa
     if (lane == 0) reinterpret_cast<float*>(slab + tokens * kv.head_size)[place] = scale;
   }
 #pragma unroll
-  for (int j = 0; j < kMaxPairs; ++j) {
+  for (int j = 0; j < kPairs; ++j) {
     const int i = 2 * (lane + 32 * j);
     if (i >= kv.head_size) break;
     const std::size_t at = place * kv.head_size + i;
@@ -213,13 +258,15 @@ __device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kMaxPa
   }
 }
 
+template <int kPairs>
 __global__ void __launch_bounds__(kWarps * 32)
     write_kv_kernel(const __grid_constant__ WriteKvCall call) {
-  __shared__ float staged[kWarps][kMaxHead];
+  __shared__ float2 staged[kWarps][kPairs * kPairDimensions / 2];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int row = blockIdx.x;
   const int index = blockIdx.y * kWarps + warp;
   const int units = call.heads + (call.has_kv ? 2 * call.kv.kv_heads : 0);
+  const int size = call.kv.head_size;
   allow_next_kernel();
   if (index >= units) return;
   // The tables of the pass were there before its first kernel.
@@ -227,33 +274,48 @@ __global__ void __launch_bounds__(kWarps * 32)
   std::byte* slab = index >= call.heads ? page_of(call, row, token) : nullptr;
   wait_for_previous_kernel();
   const Unit unit = unit_of(call, row, index);
-  stage(call, unit, staged[warp], lane);
-  float2 pairs[kMaxPairs] = {};
+  // All loads before the first use.
+  float2 pairs[kPairs] = {};
+  Angles angles[kPairs];
 #pragma unroll
-  for (int j = 0; j < kMaxPairs; ++j) {
+  for (int j = 0; j < kPairs; ++j) {
     const int i = 2 * (lane + 32 * j);
-    if (i < call.kv.head_size) {
-      pairs[j] = unit.rotated ? make_float2(rotated(call, staged[warp], row, i),
-                                            rotated(call, staged[warp], row, i + 1))
-                              : make_float2(staged[warp][i], staged[warp][i + 1]);
-    }
+    if (i < size) pairs[j] = *reinterpret_cast<const float2*>(unit.from + i);
+    if (unit.rotated) angles[j] = angles_of(call, row, i);
   }
-  if (call.kv.type == KvType::fp8 && unit.rotated) {
-    rotate_for_fp8(pairs, call.kv.head_size & -call.kv.head_size, lane);
+  normalise(call, unit, pairs, lane);
+  if (unit.rotated) {
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) staged[warp][lane + 32 * j] = pairs[j];
+    __syncwarp();
+    const float* head = &staged[warp][0].x;
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) {
+      const int i = 2 * (lane + 32 * j);
+      if (i >= size) break;
+      pairs[j] = make_float2(rotated(call, head, i, angles[j].cosine.x, angles[j].sine.x),
+                             rotated(call, head, i + 1, angles[j].cosine.y, angles[j].sine.y));
+    }
+    if (call.kv.type == KvType::fp8) rotate_for_fp8(pairs, size & -size, lane);
   }
   if (index >= call.heads) {
     if (slab != nullptr) write_page(call, pairs, slab, token, index - call.heads, lane);
     return;
   }
-  __nv_bfloat16* to =
-      call.query + (static_cast<std::size_t>(row) * call.heads + index) * call.kv.head_size;
+  __nv_bfloat16* to = call.query + (static_cast<std::size_t>(row) * call.heads + index) * size;
 #pragma unroll
-  for (int j = 0; j < kMaxPairs; ++j) {
+  for (int j = 0; j < kPairs; ++j) {
     const int i = 2 * (lane + 32 * j);
-    if (i < call.kv.head_size) {
+    if (i < size) {
       *reinterpret_cast<__nv_bfloat162*>(to + i) = __floats2bfloat162_rn(pairs[j].x, pairs[j].y);
     }
   }
+}
+
+const void* kernel_for(int head_size) {
+  if (head_size <= kPairDimensions) return reinterpret_cast<const void*>(write_kv_kernel<1>);
+  return head_size <= 2 * kPairDimensions ? reinterpret_cast<const void*>(write_kv_kernel<2>)
+                                          : reinterpret_cast<const void*>(write_kv_kernel<4>);
 }
 
 }  // namespace
@@ -261,8 +323,8 @@ __global__ void __launch_bounds__(kWarps * 32)
 Status launch_write_kv(const Launch& launch, const WriteKvCall& call) {
   const int units = call.heads + (call.has_kv ? 2 * call.kv.kv_heads : 0);
   const dim3 grid(call.rows, (units + kWarps - 1) / kWarps);
-  return launch_dependent(launch, reinterpret_cast<const void*>(write_kv_kernel),
-                          "writing keys and values", {grid, dim3(kWarps * 32)}, call);
+  return launch_dependent(launch, kernel_for(call.kv.head_size), "writing keys and values",
+                          {grid, dim3(kWarps * 32)}, call);
 }
 
 }  // namespace quire::cuda

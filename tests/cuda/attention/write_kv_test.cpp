@@ -13,6 +13,7 @@ struct WriteShape {
   int heads = 4, kv_heads = 2, head_size = 64;
   int rope = 64;
   bool bias = false, weights = true, has_kv = true;
+  int more_rows = 0;  // behind those of WriteCase, of its second sequence
 };
 
 std::vector<float> random_floats(std::size_t count, std::mt19937_64& random, float deviation = 1) {
@@ -35,6 +36,13 @@ struct WriteCase {
 
   WriteCase(const WriteShape& shape, std::uint64_t seed) : shape(shape) {
     std::mt19937_64 random(seed);
+    for (int i = 0; i < shape.more_rows; ++i) {
+      row_sequence.push_back(1);
+      row_position.push_back(4 + i);
+      if ((4 + i) / shape.page_size > static_cast<int>(pages.size()) - 4) {
+        pages.push_back(static_cast<std::int32_t>(pages.size()) + 2);
+      }
+    }
     projected =
         random_floats(static_cast<std::size_t>(rows()) * parts() * shape.head_size, random, 3);
     bias = random_floats(
@@ -117,7 +125,7 @@ void check_write(const WriteShape& shape, std::uint64_t seed) {
   const std::size_t slab =
       cuda::kv_slab_bytes(shape.type, shape.page_size, shape.kv_heads, shape.head_size);
   const std::size_t page_bytes = 3 * slab;
-  DeviceMemory<std::uint8_t> memory(page_bytes * 6);
+  DeviceMemory<std::uint8_t> memory(page_bytes * (the_case.pages.size() + 2));
   DeviceMemory<std::uint16_t> query(static_cast<std::size_t>(rows) * shape.heads * size);
   cuda::WriteKvCall call;
   call.rows = rows;
@@ -239,6 +247,20 @@ TEST_CASE("queries, keys and values agree with float64, and only their places ar
         shape.heads = seed % 2 == 0 ? 6 : 14;
         check_write(shape, seed++);
       }
+    }
+  }
+  // Many rows, over many pages.
+  for (const KvType type : {KvType::bf16, KvType::int8, KvType::fp8}) {
+    for (const int head_size : {24, 64, 96, 128, 256}) {
+      WriteShape shape;
+      shape.type = type;
+      shape.head_size = head_size;
+      shape.rope = head_size / 4 * 2;
+      shape.heads = 3;
+      shape.kv_heads = 1;
+      shape.norm = seed % 2 == 0 ? cuda::QkNormKind::per_head : cuda::QkNormKind::whole;
+      shape.more_rows = 513 - 6 + static_cast<int>(seed % 3);
+      check_write(shape, seed++);
     }
   }
   WriteShape shared;

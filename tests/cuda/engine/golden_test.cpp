@@ -79,7 +79,7 @@ TEST_CASE("SmolLM2 on the GPU is near float32 with every KV type", "[gpu][real]"
   check_differences(compare_model(kSmolLm2, "smollm2.json", on_gpu(), 0.75), 0.08, 0.4);
   check_differences(compare_model(kSmolLm2, "smollm2.json", on_gpu(KvType::f16), 0.75), 0.08, 0.4);
   check_differences(compare_model(kSmolLm2, "smollm2.json", on_gpu(KvType::int8), 0.75), 0.15, 0.8);
-  check_differences(compare_model(kSmolLm2, "smollm2.json", on_gpu(KvType::fp8), 1.5), 0.3, 1.6);
+  check_differences(compare_model(kSmolLm2, "smollm2.json", on_gpu(KvType::fp8), 1.5), 0.15, 0.8);
 }
 
 TEST_CASE("Gemma 3 on the GPU is near float32 with every KV type", "[gpu][real]") {
@@ -87,7 +87,7 @@ TEST_CASE("Gemma 3 on the GPU is near float32 with every KV type", "[gpu][real]"
   check_differences(compare_model(kGemma3, "gemma3.json", on_gpu(), 0.75), 0.08, 0.4);
   check_differences(compare_model(kGemma3, "gemma3.json", on_gpu(KvType::f16), 0.75), 0.08, 0.4);
   check_differences(compare_model(kGemma3, "gemma3.json", on_gpu(KvType::int8), 0.75), 0.15, 0.8);
-  check_differences(compare_model(kGemma3, "gemma3.json", on_gpu(KvType::fp8), 1.5), 0.3, 1.6);
+  check_differences(compare_model(kGemma3, "gemma3.json", on_gpu(KvType::fp8), 1.5), 0.15, 0.8);
 }
 
 }  // namespace quire::testing
