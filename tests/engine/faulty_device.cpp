@@ -1,6 +1,9 @@
 #include "engine/faulty_device.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "device/backends.h"
 #include "device/device.h"
@@ -34,6 +37,15 @@ class FaultyDevice final : public Device {
   }
   const ModelOps& ops() const override;
   Device& inner() { return *inner_; }
+
+  // Draws that were computed and are not told yet.
+  struct Awaited {
+    std::uint64_t number = 0;
+    std::vector<DrawResult> results;
+  };
+  std::vector<Awaited>& awaited() { return awaited_; }
+  std::uint64_t next_number() { return ++last_number_; }
+  std::vector<std::int32_t>& tokens() { return tokens_; }
 
   Result<std::unique_ptr<DeviceBuffer>> allocate(std::size_t bytes) override {
     if (Status status = countdown(testing::device_faults().allocation); !status.ok()) return status;
@@ -71,7 +83,69 @@ class FaultyDevice final : public Device {
 
  private:
   std::unique_ptr<Device> inner_;
+  std::vector<Awaited> awaited_;
+  std::uint64_t last_number_ = 0;
+  std::vector<std::int32_t> tokens_;  // of the pass
 };
+
+// What the wrapped operation does instead of the inner device's, if anything.
+template <class Args>
+std::optional<Status> instead(FaultyDevice&, Args&) {
+  return {};
+}
+
+std::optional<Status> instead(FaultyDevice& device, BeginPassArgs& args) {
+  if (args.awaited == 0) device.awaited().clear();
+  std::vector<std::int32_t>& tokens = device.tokens();
+  tokens.assign(args.tokens.begin(), args.tokens.end());
+  for (const FaultyDevice::Awaited& awaited : device.awaited()) {
+    if (args.token_draws.empty() || awaited.number != args.awaited) continue;
+    ++testing::device_faults().ahead;
+    for (std::size_t row = 0; row < tokens.size(); ++row) {
+      tokens[row] = awaited.results.at(static_cast<std::size_t>(args.token_draws[row])).token;
+    }
+  }
+  args.tokens = tokens;
+  args.token_draws = {};
+  return {};
+}
+
+std::optional<Status> instead(FaultyDevice& device, EmbedArgs& args) {
+  args.tokens = device.tokens();
+  return {};
+}
+
+std::optional<Status> instead(FaultyDevice& device, SampleArgs& args) {
+  const bool awaits = testing::device_faults().awaits && args.awaited != nullptr;
+  if (!awaits || device.awaited().size() == 2) return {};
+  FaultyDevice::Awaited awaited{device.next_number(), std::vector<DrawResult>(args.draws.size())};
+  Device& inner = device.inner();
+  Status status = inner.ops().sample(inner, {args.draws, awaited.results});
+  *args.awaited = awaited.number;
+  device.awaited().push_back(std::move(awaited));
+  return status;
+}
+
+std::optional<Status> instead(FaultyDevice& device, AwaitDrawsArgs& args) {
+  testing::DeviceFaults& faults = testing::device_faults();
+  auto& list = device.awaited();
+  const auto found = std::find_if(
+      list.begin(), list.end(),
+      [&](const FaultyDevice::Awaited& awaited) { return awaited.number == args.awaited; });
+  if (found == list.end() || found->results.size() != args.results.size()) {
+    return Status(StatusCode::internal, "nothing is awaited");
+  }
+  if (!args.wait && faults.computing > 0) {
+    --faults.computing;
+    *args.state = DrawsState::computing;
+    return Status();
+  }
+  const bool lost = faults.lost > 0 && --faults.lost == 0;
+  *args.state = lost ? DrawsState::lost : DrawsState::ready;
+  if (!lost) std::move(found->results.begin(), found->results.end(), args.results.begin());
+  list.erase(found);
+  return Status();
+}
 
 template <auto Member>
 struct Wrapped;
@@ -81,8 +155,10 @@ struct Wrapped<Member> {
     testing::DeviceFaults& faults = testing::device_faults();
     ++faults.operations;
     if (Status status = countdown(faults.operation); !status.ok()) return status;
-    Device& inner = static_cast<FaultyDevice&>(device).inner();
-    return (inner.ops().*Member)(inner, args);
+    auto& faulty = static_cast<FaultyDevice&>(device);
+    Args own = args;
+    if (std::optional<Status> status = instead(faulty, own)) return *status;
+    return (faulty.inner().ops().*Member)(faulty.inner(), own);
   }
   static constexpr Operation<Args> operation{run};
 };

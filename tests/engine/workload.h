@@ -56,14 +56,14 @@ class Workload {
   }
 
   // What may go wrong. Needs no memory of its own.
-  void run_beginning(Engine& engine, int steps) {
+  void run_beginning(Engine& engine, int steps, const StepLimits& limits = {.tokens = 24}) {
     for (Item& item : items_) {
       auto id = engine.submit(std::move(item.next));
       if (id.ok()) item.id = *id;
       if (!id.ok()) statuses_.push_back(id.status().code());
     }
     for (int i = 0; i < steps; ++i) {
-      auto report = engine.step({.tokens = 24});
+      auto report = engine.step(limits);
       if (!report.ok()) statuses_.push_back(report.status().code());
       if (i == 4 && items_.back().id != 0) cancelled_ = engine.cancel(items_.back().id);
       take(engine);
