@@ -35,7 +35,7 @@ class MixedRun {
     if (quire::Status status = submit_all(); !status) return status;
     while (engine_.has_work()) {
       const Clock::time_point step_begin = Clock::now();
-      const quire::Result<quire::StepReport> step = engine_.step();
+      const quire::Result<quire::StepReport> step = engine_.step({.run_ahead = true});
       const double taken = seconds_since(step_begin);
       for (const quire::TokenEvent& event : engine_.events()) {
         if (event.finish_reason == quire::FinishReason::error) return event.status;

@@ -94,7 +94,7 @@ class PhaseRun {
 
   quire::Result<Pass> timed_pass() {
     const Clock::time_point begin = Clock::now();
-    const quire::Result<quire::StepReport> step = engine_.step();
+    const quire::Result<quire::StepReport> step = engine_.step({.run_ahead = true});
     const std::vector<quire::TokenEvent> events = engine_.events();
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     for (const quire::TokenEvent& event : events) {

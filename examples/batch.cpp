@@ -193,7 +193,7 @@ quire::Status answer_all(quire::Engine& engine, const Arguments& arguments, std:
     if (in.bad()) return io_error(name_of(arguments.input, "input") + ": cannot be read");
     if (!out) return io_error(name_of(arguments.output, "output") + ": cannot be written");
     if (batch.finished()) return {};
-    const quire::Result<quire::StepReport> step = engine.step();
+    const quire::Result<quire::StepReport> step = engine.step({.run_ahead = true});
     batch.deliver(engine.events());
     if (!step && !engine.has_work()) batch.fail(step.status());
     progress.show(batch.done(unknown ? 0 : bytes), batch.note());

@@ -139,7 +139,7 @@ quire::Status compute(quire::Engine& engine, const quire::Request& request,
   const auto most = prompt_tokens + static_cast<double>(request.n) * request.max_tokens.value_or(0);
   int computed = 0;
   while (engine.has_work()) {
-    const quire::Result<quire::StepReport> step = engine.step();
+    const quire::Result<quire::StepReport> step = engine.step({.run_ahead = true});
     for (const quire::TokenEvent& event : engine.events()) {
       answer.add(event);
       if (!stream || event.text.empty()) continue;

@@ -21,6 +21,8 @@ Status sample(CudaDevice& device, const SampleArgs& args) {
 }
 
 Status await_draws(CudaDevice& device, const AwaitDrawsArgs& args) {
+  // A pass on top of it may have failed while it was recorded, and then nothing may be waited for.
+  device.graphs().begin(device.launch().stream, {});
   const Result<DrawsState> state =
       device.scratch()->sampler().collect(args.awaited, args.results, args.wait);
   if (!state) return state.status();

@@ -30,11 +30,17 @@ struct Estimate {
 struct StepLimits {
   std::chrono::nanoseconds time{0};  // return at the first operation boundary after it
   int tokens = 0;                    // compute at most this many tokens in the pass
+  // Lets a GPU begin the next pass, if it only carries on running answers, before the tokens of
+  // this one are read: it goes on computing when `step` has returned, and has no pause between
+  // passes. A request that comes meanwhile waits for that pass too. Without effect together with
+  // other limits.
+  bool run_ahead = false;
 };
 
 // What one call of `step` did.
 struct StepReport {
-  int decode_tokens = 0;  // of the passes completed by this call
+  // Of the passes completed by this call; also of answers that ended while a pass was run ahead.
+  int decode_tokens = 0;
   int prefill_tokens = 0;
   int sequences = 0;  // in the pass
   double seconds = 0;
@@ -81,7 +87,7 @@ class QUIRE_EXPORT Engine {
   Result<RequestId> submit(Request request);
 
   // Ends a request. True if it was live: then this call is its end, and no event of it is delivered
-  // any more. Its pages are free once the pass in flight, if any, has ended.
+  // any more. Its pages are free once the passes in flight, if any, have ended.
   bool cancel(RequestId id);
 
   // Plans and computes one pass (or goes on with one that a time limit cut). With nothing to do it

@@ -40,7 +40,8 @@ struct RotationArgs {
 };
 
 // What a pass computes. The first operation of every pass; the arrays that it names stay as they
-// are until `end_pass`, so that later operations may refer to a copy of them.
+// are until `end_pass`, or until `sample` leaves draws to be awaited, so that later operations may
+// refer to a copy of them.
 struct BeginPassArgs {
   std::span<const std::int32_t> tokens;        // [rows]
   std::span<const std::int32_t> positions;     // [rows]

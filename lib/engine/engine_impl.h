@@ -45,7 +45,9 @@ struct PassInFlight {
   std::vector<DrawPurpose> purposes;
   std::vector<DrawResult> results;  // when it is computed
   double seconds = 0;               // computing so far
+  double awaited_since = 0;         // when the device had all of it to do, and nothing before it
   bool lost = false;                // a result is not to be had: to be computed again
+  bool from_ahead = false;          // was begun on top of another
 };
 
 struct [[gnu::visibility("hidden")]] Engine::Impl {
@@ -118,6 +120,8 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   void drop_ahead() noexcept;
   Status await_pass(const StepLimits& limits, double started, bool& cut);
   void repeat_pass() noexcept;
+  bool exceeds(const StepLimits& limits) const;
+  void drop_pass() noexcept;
   Status advance(const StepLimits& limits, double started, StepReport& report, bool& idle);
   void commit_pass(StepReport & report);
   void accept_results(std::vector<DrawResult> & results, std::vector<DrawOutcome> & outcomes);

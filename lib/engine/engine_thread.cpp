@@ -198,7 +198,7 @@ struct [[gnu::visibility("hidden")]] EngineThread::Impl {
       }
       {
         std::lock_guard lock(engine_mutex);
-        (void)engine.step();  // what failed has had its last event
+        (void)engine.step({.run_ahead = true});  // what failed has had its last event
       }
       std::unique_lock lock(mailbox->mutex);
       const bool delivered = mailbox->deliver();

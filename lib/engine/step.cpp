@@ -126,16 +126,20 @@ Status Engine::Impl::run_pass(const StepLimits& limits, double started, bool& cu
     pass->results = decoder->take_results();
     return {};
   }
+  if (pass->awaited_since == 0) pass->awaited_since = before;
   if (may_begin_ahead(limits)) begin_ahead();
   Status status = await_pass(limits, started, cut);
-  pass->seconds += now() - before;
+  // With what came between steps: the device went on.
+  if (!cut) pass->seconds += now() - pass->awaited_since;
   return status;
 }
 
-// With a time to keep, the device gets no more to do than is asked for; and a pass that others wait
-// to join, or a draw that reads the token before it, has to be planned when that is known.
+// With limits to keep, the device gets no more to do than is asked for; and a pass that others wait
+// to join, or a draw that reads the token before it, has to be planned when that is known. The
+// draws of a plan are those of the device only without prompt tokens among them.
 bool Engine::Impl::may_begin_ahead(const StepLimits& limits) {
-  if (ahead || limits.time.count() > 0 || limits.tokens > 0 || passes_alone > 0) return false;
+  if (!limits.run_ahead || limits.time.count() > 0 || limits.tokens > 0) return false;
+  if (ahead || passes_alone > 0 || pass->purposes.size() != pass->plan.draws.size()) return false;
   take_in();
   for (const PlanDraw& draw : pass->plan.draws) {
     const AcceptedRequest* request = find(draw.request);
@@ -193,9 +197,7 @@ Status Engine::Impl::await_pass(const StepLimits& limits, double started, bool& 
 void Engine::Impl::repeat_pass() noexcept {
   constexpr int kAlone = 64;
   passes_alone = kAlone;
-  ahead.reset();
-  batcher->fail(pass->plan);
-  pass.reset();
+  drop_pass();
 }
 
 // The pass is computed: tokens join their answers, pages are published, events are made. Throws
@@ -258,6 +260,9 @@ void Engine::Impl::end_pass() noexcept {
   if (ahead && batcher->running() > 0) {
     pass = std::move(ahead);
     ahead.reset();
+    pass->from_ahead = true;
+    pass->seconds = 0;
+    pass->awaited_since = now();
   } else if (ahead) {  // nothing of it is wanted any more: its pages are free at once
     decoder->abandon_last();
     drop_ahead();
@@ -295,11 +300,26 @@ void Engine::Impl::fail_request(AcceptedRequest& request, const Status& why) noe
   batcher->cancel(request.id);
 }
 
+// Whether the pass was begun ahead, for a step without limits, and is more than this one may do.
+bool Engine::Impl::exceeds(const StepLimits& limits) const {
+  return pass->from_ahead && limits.tokens > 0 &&
+         static_cast<int>(pass->plan.tokens.size()) > limits.tokens;
+}
+
+// Nothing of the pass stays; its requests are planned again.
+void Engine::Impl::drop_pass() noexcept {
+  decoder->abandon();
+  ahead.reset();
+  batcher->fail(pass->plan);
+  pass.reset();
+}
+
 // One pass, or what the time allows of it; `idle` if there is nothing to compute.
 Status Engine::Impl::advance(const StepLimits& limits, double started, StepReport& report,
                              bool& idle) {
   do {
     if (pass && pass->lost) repeat_pass();
+    if (pass && exceeds(limits)) drop_pass();
     if (!pass && !begin_pass(limits)) {
       idle = true;
       return {};

@@ -71,10 +71,10 @@ class Workload {
   }
 
   // From here on nothing does.
-  void run_to_the_end(Engine& engine) {
+  void run_to_the_end(Engine& engine, const StepLimits& limits = {}) {
     for (int steps = 0; engine.has_work(); ++steps) {
       REQUIRE(steps < 1000);
-      auto report = engine.step();
+      auto report = engine.step(limits);
       INFO(report.status().message());
       REQUIRE(report.ok());
       take(engine);
