@@ -10,6 +10,7 @@ namespace quire::testing {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr StepLimits kAhead{.run_ahead = true};
 
 EngineOptions options_with(int max_step_tokens, bool deterministic = true) {
   EngineOptions options;
@@ -62,7 +63,7 @@ TEST_CASE("deterministic: a request's bits do not depend on its neighbours and c
       others.push_back(submit(engine, sampled(std::move(other), 100 + i, 5 + 3 * i)));
     }
     const RequestId id = submit(engine, request);
-    run_all(engine, collector);
+    run_all(engine, collector, kAhead);
     check_same(collector.outcome(id), expected);
     for (const RequestId other : others) CHECK(collector.ended(other));
   }
@@ -86,15 +87,15 @@ TEST_CASE("deterministic: cached prefixes and forks give the bits of a cold run"
     Collector collector;
     // Ends inside a page, so that the next request copies a part of it.
     submit(engine, sampled({prompt.begin(), prompt.begin() + 71}, 1, 2));
-    run_all(engine, collector);
+    run_all(engine, collector, kAhead);
     const RequestId warm = submit(engine, sampled(prompt, 3));
-    run_all(engine, collector);
+    run_all(engine, collector, kAhead);
     CHECK(collector.report(warm).cached_tokens > 0);
     check_same(collector.outcome(warm), expected);
     Request fork = sampled(prompt, 3);
     fork.n = 3;
     const RequestId forked = submit(engine, fork);
-    run_all(engine, collector);
+    run_all(engine, collector, kAhead);
     check_same(collector.outcome(forked, 0), expected);
     CHECK(collector.outcome(forked, 1).tokens.size() == expected.tokens.size());
   }
@@ -110,7 +111,7 @@ TEST_CASE("a cancelled request ends at once and gives its pages back", "[gpu]") 
   CHECK(engine.cancel(ended));
   CHECK_FALSE(engine.cancel(ended));
   for (const TokenEvent& event : engine.events()) CHECK(event.request != ended);
-  run_all(engine, collector);
+  run_all(engine, collector, kAhead);
   CHECK_FALSE(collector.saw(ended));
   CHECK(collector.ended(kept));
   CHECK(engine.stats().pages_in_use == 0);
