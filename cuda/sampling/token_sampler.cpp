@@ -38,11 +38,6 @@ bool changes(const DrawArgs& args) {
   return args.draw && sampling::changes_logits(args.params);
 }
 
-bool has_penalties(const DrawParams& params) {
-  return params.repetition_penalty != 1 || params.frequency_penalty != 0 ||
-         params.presence_penalty != 0;
-}
-
 // Words of the lists of a draw that changes logits; at most these.
 std::size_t most_words(const DrawArgs& args) {
   const DrawParams& params = args.params;
@@ -146,7 +141,7 @@ DeviceDraw TokenSampler::describe(const DrawArgs& args, Slot& slot, int changed)
     std::copy(ids.begin(), ids.end(), slot.words_on_host() + slot.words);
     slot.words += ids.size();
   };
-  if (has_penalties(params)) {
+  if (sampling::has_penalties(params)) {
     add(args.output, draw.output, draw.output_count);
     if (params.repetition_penalty != 1) add(args.prompt, draw.prompt, draw.prompt_count);
   }

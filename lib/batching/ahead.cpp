@@ -81,28 +81,11 @@ void Batcher::Impl::add_slice_ahead(Plan* plan, Sequence* s, int position, std::
   // The commits that append the tokens must not need memory for them.
   if (s->tokens.size() + 2 > s->tokens.capacity()) s->tokens.reserve(2 * s->tokens.size() + 2);
   const int row = static_cast<int>(plan->tokens.size());
-  PlanSlice slice;
-  slice.sequence = s->id;
-  slice.request = s->request->spec.id;
-  slice.first_row = row;
-  slice.tokens = 1;
-  slice.first_position = position;
-  slice.rope_choice = s->request->spec.rope_choice;
-  slice.decode = true;
-  slice.page_count = pages_for(position + 1);
-  slice.first_page = plan->pages.size();
-  for (const PageTable& table : s->tables) {
-    const auto first = table.entries().begin();
-    plan->pages.insert(plan->pages.end(), first, first + slice.page_count);
-  }
+  add_rows(plan, s, position, 1, true);
   plan->tokens.push_back(0);
   plan->token_draws.push_back(draw);
-  plan->positions.push_back(position);
-  plan->rope_choices.push_back(slice.rope_choice);
-  plan->slices.push_back(slice);
   plan->logit_rows.push_back(row);
-  plan->draws.push_back({row, s->id, slice.request, s->choice});
-  ++plan->decode_tokens;
+  plan->draws.push_back({row, s->id, s->request->spec.id, s->choice});
   ahead.entries.push_back({.sequence = s, .tokens = 1, .end = position + 1, .draws = 1});
   s->ahead = true;
   s->own_page = position / options.page_size;

@@ -162,29 +162,35 @@ void Batcher::Impl::plan_prompts(Plan* plan, int* budget) {
   }
 }
 
-void Batcher::Impl::add_slice(Plan* plan, Sequence* s, int count) {
-  LiveRequest& request = *s->request;
-  const int first_row = static_cast<int>(plan->tokens.size());
+// The rows of `count` tokens of a sequence from `position` on, but for the tokens themselves.
+void Batcher::Impl::add_rows(Plan* plan, const Sequence* s, int position, int count, bool decode) {
   PlanSlice& slice = plan->slices.emplace_back();
   slice.sequence = s->id;
-  slice.request = request.spec.id;
-  slice.first_row = first_row;
+  slice.request = s->request->spec.id;
+  slice.first_row = static_cast<int>(plan->tokens.size());
   slice.tokens = count;
-  slice.first_position = s->computed;
-  slice.rope_choice = request.spec.rope_choice;
-  slice.decode = s->answering;
-  slice.page_count = pages_for(s->computed + count);
+  slice.first_position = position;
+  slice.rope_choice = s->request->spec.rope_choice;
+  slice.decode = decode;
+  slice.page_count = pages_for(position + count);
   slice.first_page = plan->pages.size();
   for (const PageTable& table : s->tables) {
     const auto first = table.entries().begin();
     plan->pages.insert(plan->pages.end(), first, first + slice.page_count);
   }
   for (int i = 0; i < count; ++i) {
-    plan->tokens.push_back(s->tokens[static_cast<std::size_t>(s->computed + i)]);
-    plan->positions.push_back(s->computed + i);
+    plan->positions.push_back(position + i);
     plan->rope_choices.push_back(slice.rope_choice);
   }
-  (s->answering ? plan->decode_tokens : plan->prefill_tokens) += count;
+  (decode ? plan->decode_tokens : plan->prefill_tokens) += count;
+}
+
+void Batcher::Impl::add_slice(Plan* plan, Sequence* s, int count) {
+  LiveRequest& request = *s->request;
+  const int first_row = static_cast<int>(plan->tokens.size());
+  add_rows(plan, s, s->computed, count, s->answering);
+  const auto first_token = s->tokens.begin() + s->computed;
+  plan->tokens.insert(plan->tokens.end(), first_token, first_token + count);
   if (request.first_pass_at < 0) request.first_pass_at = now;
 
   if (request.spec.prompt_logits && !request.forked) {

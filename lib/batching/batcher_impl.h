@@ -58,6 +58,7 @@ struct Batcher::Impl {
   Plan make_plan(const PlanLimits& limits);
   void plan_decodes(Plan* plan, int* budget);
   void plan_prompts(Plan* plan, int* budget);
+  void add_rows(Plan* plan, const Sequence* s, int position, int count, bool decode);
   void add_slice(Plan* plan, Sequence* s, int count);
   void plan_draws(Plan* plan, Sequence* s, int last_row);
   void start_running(Sequence* s);

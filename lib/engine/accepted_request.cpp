@@ -2,11 +2,6 @@
 
 namespace quire {
 
-bool AcceptedRequest::reads_history() const {
-  return params.repetition_penalty != 1 || params.frequency_penalty != 0 ||
-         params.presence_penalty != 0;
-}
-
 DrawArgs AcceptedRequest::draw(int choice, int later) const {
   const Choice& own = choices[static_cast<std::size_t>(choice)];
   const int position = static_cast<int>(own.output.size()) + later;

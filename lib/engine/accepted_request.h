@@ -62,10 +62,8 @@ struct AcceptedRequest {
     }
     return true;
   }
-  // Whether a draw reads the tokens drawn before it.
-  bool reads_history() const;
-  // The draw of a choice's next token, or (`later` 1) of the token after that, for a request that
-  // reads no history; its logits are set by the decoder.
+  // The draw of a choice's next token, or (`later` 1) of the token after that, for a request
+  // without penalties; its logits are set by the decoder.
   DrawArgs draw(int choice, int later = 0) const;
   // The log-probability of prompt[position], from the logits of the row before it.
   DrawArgs prompt_draw(int position) const;

@@ -47,7 +47,6 @@ struct PassInFlight {
   double seconds = 0;               // computing so far
   double awaited_since = 0;         // when the device had all of it to do, and nothing before it
   bool lost = false;                // a result is not to be had: to be computed again
-  bool from_ahead = false;          // was begun on top of another
 };
 
 struct [[gnu::visibility("hidden")]] Engine::Impl {
@@ -115,6 +114,13 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   AcceptedRequest* find(RequestId id);
   bool begin_pass(const StepLimits& limits);
   Status run_pass(const StepLimits& limits, double started, bool& cut);
+  Status advance(const StepLimits& limits, double started, StepReport& report, bool& idle);
+  void commit_pass(StepReport & report);
+  void accept_results(std::vector<DrawResult> & results, std::vector<DrawOutcome> & outcomes);
+  void end_pass() noexcept;
+  void fail_pass(const Status& why) noexcept;
+  void fail_request(AcceptedRequest & request, const Status& why) noexcept;
+  // run_ahead.cpp
   bool may_begin_ahead(const StepLimits& limits);
   void begin_ahead();
   void drop_ahead() noexcept;
@@ -122,12 +128,6 @@ struct [[gnu::visibility("hidden")]] Engine::Impl {
   void repeat_pass() noexcept;
   bool exceeds(const StepLimits& limits) const;
   void drop_pass() noexcept;
-  Status advance(const StepLimits& limits, double started, StepReport& report, bool& idle);
-  void commit_pass(StepReport & report);
-  void accept_results(std::vector<DrawResult> & results, std::vector<DrawOutcome> & outcomes);
-  void end_pass() noexcept;
-  void fail_pass(const Status& why) noexcept;
-  void fail_request(AcceptedRequest & request, const Status& why) noexcept;
   // deliver.cpp
   DrawOutcome accept_draw(AcceptedRequest & request, int choice, DrawResult& result);
   void accept_prompt_result(AcceptedRequest & request, int position, DrawResult& result);

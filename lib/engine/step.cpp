@@ -134,72 +134,6 @@ Status Engine::Impl::run_pass(const StepLimits& limits, double started, bool& cu
   return status;
 }
 
-// With limits to keep, the device gets no more to do than is asked for; and a pass that others wait
-// to join, or a draw that reads the token before it, has to be planned when that is known. The
-// draws of a plan are those of the device only without prompt tokens among them.
-bool Engine::Impl::may_begin_ahead(const StepLimits& limits) {
-  if (!limits.run_ahead || limits.time.count() > 0 || limits.tokens > 0) return false;
-  if (ahead || passes_alone > 0 || pass->purposes.size() != pass->plan.draws.size()) return false;
-  take_in();
-  for (const PlanDraw& draw : pass->plan.draws) {
-    const AcceptedRequest* request = find(draw.request);
-    if (request && request->reads_history()) return false;
-  }
-  return true;
-}
-
-// Plans the pass after the one whose draws are awaited, and queues it on the device, so that it
-// does not stand still until those are here. Without effect if that cannot be.
-void Engine::Impl::begin_ahead() {
-  const Status status = guarded("a pass ahead", [&]() -> Status {
-    PassInFlight& next = ahead.emplace();
-    next.plan = batcher->plan_ahead(now());
-    std::vector<model::RowDraw> draws;
-    for (std::size_t i = 0; i < next.plan.draws.size(); ++i) {
-      const PlanDraw& draw = next.plan.draws[i];
-      const AcceptedRequest& owner = *live.at(draw.request);
-      draws.push_back({next.plan.logit_rows[draw.logit_row], owner.draw(draw.choice, 1)});
-      next.purposes.push_back({owner.id, false, static_cast<int>(i)});
-    }
-    if (next.plan.empty()) return Status(StatusCode::resource_exhausted, "nothing goes on");
-    Status begun = decoder->begin_ahead(next.plan, std::move(draws));
-    while (begun.ok() && decoder->has_operations()) begun = decoder->run_operation();
-    return begun;
-  });
-  if (status.ok()) return;
-  if (decoder->is_ahead()) decoder->abandon_last();
-  drop_ahead();
-}
-
-void Engine::Impl::drop_ahead() noexcept {
-  batcher->fail(ahead->plan);
-  ahead.reset();
-}
-
-// Brings the results of the pass, which the device may still be computing.
-Status Engine::Impl::await_pass(const StepLimits& limits, double started, bool& cut) {
-  const double limit = std::chrono::duration<double>(limits.time).count();
-  DrawsState state = DrawsState::computing;
-  while (state == DrawsState::computing) {
-    Status status = decoder->await(limit <= 0, state, pass->results);
-    if (!status.ok()) return status;
-    if (limit > 0 && state == DrawsState::computing && now() - started >= limit) {
-      cut = true;
-      return {};
-    }
-  }
-  pass->lost = state == DrawsState::lost;
-  return {};
-}
-
-// Nothing of the pass stays, and the next ones are computed without another on top of them: what
-// was lost once may be so again.
-void Engine::Impl::repeat_pass() noexcept {
-  constexpr int kAlone = 64;
-  passes_alone = kAlone;
-  drop_pass();
-}
-
 // The pass is computed: tokens join their answers, pages are published, events are made. Throws
 // only before anything is changed.
 void Engine::Impl::commit_pass(StepReport& report) {
@@ -260,7 +194,6 @@ void Engine::Impl::end_pass() noexcept {
   if (ahead && batcher->running() > 0) {
     pass = std::move(ahead);
     ahead.reset();
-    pass->from_ahead = true;
     pass->seconds = 0;
     pass->awaited_since = now();
   } else if (ahead) {  // nothing of it is wanted any more: its pages are free at once
@@ -298,20 +231,6 @@ void Engine::Impl::fail_request(AcceptedRequest& request, const Status& why) noe
   if (why.code() == StatusCode::out_of_memory && ++request.failures < kMostFailures) return;
   end_request_with_error(request, why);
   batcher->cancel(request.id);
-}
-
-// Whether the pass was begun ahead, for a step without limits, and is more than this one may do.
-bool Engine::Impl::exceeds(const StepLimits& limits) const {
-  return pass->from_ahead && limits.tokens > 0 &&
-         static_cast<int>(pass->plan.tokens.size()) > limits.tokens;
-}
-
-// Nothing of the pass stays; its requests are planned again.
-void Engine::Impl::drop_pass() noexcept {
-  decoder->abandon();
-  ahead.reset();
-  batcher->fail(pass->plan);
-  pass.reset();
 }
 
 // One pass, or what the time allows of it; `idle` if there is nothing to compute.

@@ -65,12 +65,12 @@ void keep_only(std::span<const std::int32_t> allowed, std::span<float> logits,
   for (const auto& [logit, id] : kept) logits[id] = logit;
 }
 
+}  // namespace
+
 bool has_penalties(const DrawParams& params) {
   return params.repetition_penalty != 1 || params.frequency_penalty != 0 ||
          params.presence_penalty != 0;
 }
-
-}  // namespace
 
 bool changes_logits(const DrawParams& params) {
   return has_penalties(params) || !params.bias.empty() || !params.banned.empty() ||

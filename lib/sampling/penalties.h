@@ -8,6 +8,9 @@
 
 namespace quire::sampling {
 
+// Whether draws read the tokens before them.
+bool has_penalties(const DrawParams& params);
+
 // Whether the parameters change any logit before the temperature.
 bool changes_logits(const DrawParams& params);
 

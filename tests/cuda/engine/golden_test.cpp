@@ -10,6 +10,7 @@ namespace {
 // square, as keys, values and the weights of the softmax are rounded to bf16 too.
 constexpr Tolerance kBfloat16{3e-1, 3e-3};
 constexpr Tolerance kInt8Cache{4e-1, 4e-3};
+// Hopper rounds queries and the weights of the softmax to e4m3 too: three bits of mantissa.
 constexpr Tolerance kFp8Cache{8e-1, 2.5e-2};
 
 EngineOptions on_gpu(std::optional<KvType> kv = {}) {
