@@ -2,7 +2,9 @@
 // that the same run measures. Times are medians over replays of a CUDA graph whose launches rotate
 // over copies of the keys and values, so that the second-level cache does not serve them.
 //
-//   attention_bench [prefill|decode]
+//   attention_bench [prefill|decode|portable-decode]
+//
+// Prefill is by the portable kernels; decode by those for the GPU at hand, unless it is portable.
 
 #include <algorithm>
 #include <cstdio>
@@ -189,6 +191,8 @@ class Bench {
     });
   }
   void set_deterministic() { launch_.deterministic = true; }
+  // As in a pass of an engine, whose layers share a plan made before.
+  void set_plan_is_old() { call_.plan_is_old = true; }
   double planning() {
     return seconds(launch_.stream, 20, [&](int) { require(cuda::plan_attention(launch_, call_)); });
   }
@@ -296,6 +300,7 @@ void decode(const cuda::Launch& launch) {
          4.0 * row.heads * row.head_size);
     const int copies = row.layers > 0 ? row.layers : std::max(2, static_cast<int>(1e9 / bytes));
     Bench bench(launch, shape, std::min(copies, 64));
+    bench.set_plan_is_old();
     const double time = bench.run(std::min(copies, 64));
     std::printf(
         "%3d x %5d  %2d/%2d d%3d page %2d %-4s%s: %8.2f us %6.3f TB/s %5.3f  (plan %.2f us)\n",
@@ -321,7 +326,10 @@ int main(int count, char** arguments) {
   launch.multiprocessors = properties.multiProcessorCount;
   require(cudaStreamCreateWithFlags(&launch.stream, cudaStreamNonBlocking));
   const char* what = count > 1 ? arguments[1] : "";
-  if (std::strcmp(what, "decode") != 0) prefill(launch);
-  if (std::strcmp(what, "prefill") != 0) decode(launch);
+  const bool portable = std::strcmp(what, "portable-decode") == 0;
+  if (std::strcmp(what, "decode") != 0 && !portable) prefill(launch);
+  if (std::strcmp(what, "prefill") == 0) return 0;
+  if (!portable) launch.compute_capability = properties.major * 10 + properties.minor;
+  decode(launch);
   return 0;
 }

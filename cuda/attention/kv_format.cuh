@@ -11,10 +11,25 @@ namespace quire::cuda {
 // How keys and values of a type become operands of the tensor cores. A "pair" is 16 columns of the
 // result (two 8-column tiles): of keys for scores, of the head for the output.
 //   load_keys: pair of 16 keys x 16 head dimensions; load_values: 16 keys x pair of 16 dimensions.
-// Both give {b0, b1} of the first tile, then of the second, from rows `pitch` bytes apart in shared
-// memory; `address` is key_lane() or value_lane() plus a constant, for values value_place().
+// Both give {b0, b1} of the first tile, then of the second. `address`: of the 16 bytes that the
+// lane has to name, which are chunk key_chunk() of row key_row() of those columns; so for values,
+// unless they are transposed.
 template <KvType kType>
 struct KvFormat;
+
+// The lane's place among rows `pitch` bytes apart; a constant leads on to other columns and rows,
+// for values value_place().
+template <class Format>
+__device__ inline unsigned pitched_key(int lane, int pitch) {
+  return Format::key_row(lane) * pitch + Format::key_chunk(lane) * 16;
+}
+template <class Format>
+__device__ inline unsigned pitched_value(int lane, int pitch) {
+  if constexpr (Format::kTransposedValues)
+    return Format::value_lane(lane);
+  else
+    return Format::value_row(lane) * pitch + Format::value_chunk(lane) * 16;
+}
 
 // Where 16 values x pair of 16 dimensions are: values are rows, as keys are.
 template <int kBytes>
@@ -32,12 +47,10 @@ struct KvFormat16 : ValueRows<2> {
   static constexpr bool kScaled = false;
   static constexpr bool kInterleaved = false;  // a lane's two columns are neighbours
 
-  __device__ static unsigned key_lane(int lane, int pitch) {
-    return ((lane & 7) + (lane >> 4) * 8) * pitch + ((lane >> 3) & 1) * 16;
-  }
-  __device__ static unsigned value_lane(int lane, int pitch) {
-    return (lane & 15) * pitch + (lane >> 4) * 16;
-  }
+  __device__ static int key_row(int lane) { return (lane & 7) + (lane >> 4) * 8; }
+  __device__ static int key_chunk(int lane) { return (lane >> 3) & 1; }
+  __device__ static int value_row(int lane) { return lane & 15; }
+  __device__ static int value_chunk(int lane) { return lane >> 4; }
   __device__ static void load_keys(unsigned (&to)[4], unsigned address) {
     load_matrices(to, address);
   }
@@ -66,8 +79,10 @@ struct KvFormat<KvType::int8> : ValueRows<1> {
   static constexpr bool kScaled = true;
   static constexpr bool kInterleaved = true;
 
-  __device__ static unsigned key_lane(int lane, int pitch) { return (lane & 15) * pitch; }
-  __device__ static unsigned value_lane(int lane, int pitch) { return (lane & 15) * pitch; }
+  __device__ static int key_row(int lane) { return lane & 15; }
+  __device__ static int key_chunk(int) { return 0; }
+  __device__ static int value_row(int lane) { return lane & 15; }
+  __device__ static int value_chunk(int) { return 0; }
 
   // Two bytes of a word, chosen by `selector`, to two bf16. 0x4300 is 128, with the low seven bits
   // as units; a negative byte is its low seven bits less 128.
@@ -117,8 +132,9 @@ struct KvFormat<KvType::fp8> {
   static constexpr bool kInterleaved = false;
   static constexpr bool kTransposedValues = true;
 
-  __device__ static unsigned key_lane(int lane, int pitch) { return (lane & 15) * pitch; }
-  __device__ static unsigned value_lane(int lane, int) { return (lane & 15) * 16; }
+  __device__ static int key_row(int lane) { return lane & 15; }
+  __device__ static int key_chunk(int) { return 0; }
+  __device__ static unsigned value_lane(int lane) { return (lane & 15) * 16; }
   __device__ static int value_place(int step, int pair, int, int width) {
     return step * 16 * width + pair * 16 * 16;
   }

@@ -225,8 +225,8 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
   const unsigned query_lane = start + kMemory.query +
                               (warp * kRowTiles * 16 + (lane & 15)) * kMemory.query_pitch +
                               (lane >> 4) * 16;
-  const unsigned key_lane = Format::key_lane(lane, kMemory.key_pitch);
-  const unsigned value_lane = kMemory.slot + Format::value_lane(lane, kMemory.key_pitch);
+  const unsigned key_lane = pitched_key<Format>(lane, kMemory.key_pitch);
+  const unsigned value_lane = kMemory.slot + pitched_value<Format>(lane, kMemory.key_pitch);
   float4* carry =
       args.carry + static_cast<std::size_t>(blockIdx.x) * Body::kCarryWords * Body::kThreads;
   clear_padding<Format, kHeadSize, Body::kThreads>(memory + kMemory.stages,

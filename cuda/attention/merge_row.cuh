@@ -29,7 +29,7 @@ template <int kHeadSize>
 __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& item, int head,
                                  int row, int lane) {
   constexpr int kGroups = (kHeadSize + 127) / 128;
-  constexpr int kLoadsAtOnce = 8 / kGroups;
+  constexpr int kLoadsAtOnce = 16 / kGroups;
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const std::size_t first =
       static_cast<std::size_t>(item.first_partial) + head * item.tile_rows + row;
@@ -43,7 +43,7 @@ __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& ite
       mine = __ldcg(args.partial_states + first +
                     static_cast<std::size_t>(split + lane) * item.stride);
     }
-    const MergeFactors factors = merge_factors(mine.x, before, lane);
+    MergeFactors factors;
     const int count = min(32, item.splits - split);
     for (int part = 0; part < count; part += kLoadsAtOnce) {
       float4 values[kLoadsAtOnce][kGroups];
@@ -59,6 +59,7 @@ __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& ite
                              : make_float4(0, 0, 0, 0);
         }
       }
+      if (part == 0) factors = merge_factors(mine.x, before, lane);  // waits behind the loads
 #pragma unroll
       for (int i = 0; i < kLoadsAtOnce; ++i) {
         // Lanes past `count` have no maximum, so their factors are {1, 0}.

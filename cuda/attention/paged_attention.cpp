@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/hopper/decode.h"
 #include "attention/hopper/hopper_attention.h"
 #include "attention/kernels.h"
 #include "attention/merge.h"
@@ -87,17 +88,25 @@ int most_portable_rows(const HopperShare& share, const SequenceTable& sequences)
   return share.least_rows > 0 ? share.least_rows - 1 : sequences.max_rows;
 }
 
+// What the start of an item of small tiles costs, in key blocks of an item: where another warp
+// brings the keys and values of the next, little.
+constexpr int kItemBlocks = 3;
+constexpr int kHopperItemBlocks = 1;
+
 PlanArgs plan_args(const Launch& launch, const PagedAttentionCall& call, const HopperShare& share,
                    const Plan& plan) {
   const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
+  const int hopper_blocks = hopper_decode_blocks_per_sm(launch, call);
+  const int small_blocks = hopper_blocks > 0 ? hopper_blocks : kernels.small.blocks_per_sm;
   return {call.sequences,
           call.kv.kv_heads,
           call.heads / call.kv.kv_heads,
           call.window,
           kSmallTileLimit,
           most_portable_rows(share, call.sequences),
-          launch.multiprocessors * kernels.small.blocks_per_sm,
+          launch.multiprocessors * small_blocks,
           launch.multiprocessors * kernels.large.blocks_per_sm,
+          hopper_blocks > 0 ? kHopperItemBlocks : kItemBlocks,
           launch.deterministic,
           plan};
 }
@@ -211,10 +220,10 @@ Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
     }
   }
   if (most_rows <= kSmallTileLimit || !alike) {
-    if (Status status = launch_tiles(launch, kernels.small, args, "attention of small tiles");
-        !status) {
-      return status;
-    }
+    Status status = hopper_decode_blocks_per_sm(launch, call) > 0
+                        ? hopper_decode(launch, call, args)
+                        : launch_tiles(launch, kernels.small, args, "attention of small tiles");
+    if (!status) return status;
   }
   if (sequences.max_keys <= kSplitKeys || most_rows <= kSmallTileLimit) return {};
   const int tiles = sequences.count * 2 + sequences.total_rows * args.group / kSmallRows;

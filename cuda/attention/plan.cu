@@ -22,8 +22,7 @@ constexpr int kCutKeys = 2 * kKeyBlock;
 // Splits or cuts of an item of small tiles: the candidates among which a plan chooses.
 constexpr int kRuns = 14;
 __constant__ const int kRunSplits[kRuns] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
-// What the start of an item and the merge of a cut tile cost, in key blocks of an item.
-constexpr int kItemBlocks = 3;
+// What the merge of a cut tile costs, in key blocks of an item.
 constexpr int kMergeBlocks = 2;
 
 // What a sequence adds to the lists.
@@ -195,7 +194,7 @@ __device__ int best_small_run(const PlanArgs& args, const Totals& totals) {
   for (int i = 0; i < kRuns; ++i) {
     const int rounds = (totals.items[i] * args.kv_heads + args.small_slots - 1) / args.small_slots;
     const bool cut = totals.items[i] != totals.items[kRuns - 1];
-    const int time = rounds * (totals.longest[i] + kItemBlocks) + (cut ? kMergeBlocks : 0);
+    const int time = rounds * (totals.longest[i] + args.item_blocks) + (cut ? kMergeBlocks : 0);
     if (time <= least) {
       least = time;
       best = kRunSplits[i];

@@ -70,6 +70,7 @@ struct PlanArgs {
   int small_limit;               // rows of a sequence up to which its tiles are small
   int most_tokens;               // of a sequence; those with more are left out
   int small_slots, large_slots;  // thread blocks that run at once
+  int item_blocks;               // what the start of a small item costs, in key blocks
   // Whether each split of a small tile has a partial result of its own, wherever the tile is cut;
   // else tiles are cut anywhere, and an item has one.
   bool fixed_splits;

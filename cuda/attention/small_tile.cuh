@@ -1,17 +1,15 @@
 #pragma once
 
 #include "attention/key_blocks.cuh"
-#include "attention/merge_row.cuh"
-#include "attention/tile.cuh"
+#include "attention/small_tile_steps.cuh"
 #include "base/dependent_kernel.cuh"
 
 namespace quire::cuda {
 
-// Tiles of 16 rows: decode, and short runs of new tokens. The four warps share the 64 keys of a
-// block for the scores, all do the softmax of all 16 rows, and share the dimensions of the output.
-// Sums are made in the order of large_tile_kernel, bit for bit.
+// Small tiles by the instructions of sm_80: all threads bring the keys and values of the blocks to
+// come, then compute one.
 template <class Format, int kHeadSize>
-struct SmallTile {
+struct SmallTile : SmallTileSteps<Format, kHeadSize> {
   static constexpr TilePolicy kPolicy = small_policy(kHeadSize, Format::kBytes);
   static constexpr int kThreads = kPolicy.warps * 32;
   static constexpr TileMemory kMemory =
@@ -19,163 +17,6 @@ struct SmallTile {
   // Where the keys and values of a block go.
   __device__ static unsigned stage_of(int block) {
     return kMemory.stages + static_cast<unsigned>(block) % kPolicy.stages * kMemory.stage;
-  }
-
-  static constexpr int kPairs = padded_width(kHeadSize) / 16;
-  static constexpr int kOwnPairs = (kPairs + kPolicy.warps - 1) / kPolicy.warps;
-  using Sums = float[kOwnPairs][2][4];
-
-  // Scores of the warp's 16 keys, to shared memory.
-  __device__ static void own_scores(unsigned queries, unsigned keys, float* scores, int warp,
-                                    int lane) {
-    float sums[2][4] = {};
-#pragma unroll
-    for (int step = 0; step < kPairs; ++step) {
-      unsigned a[4], b[4];
-      load_matrices(a, queries + step * 32);
-      Format::load_keys(b, keys + step * 16 * Format::kBytes);
-      multiply(sums[0], a, b[0], b[1], typename Format::Operand{});
-      multiply(sums[1], a, b[2], b[3], typename Format::Operand{});
-    }
-    float* to = scores + (lane >> 2) * kScorePitch + warp * 16 + (lane & 3) * 2;
-#pragma unroll
-    for (int tile = 0; tile < 2; ++tile) {
-      *reinterpret_cast<float2*>(to + tile * 8) = make_float2(sums[tile][0], sums[tile][1]);
-      *reinterpret_cast<float2*>(to + tile * 8 + 8 * kScorePitch) =
-          make_float2(sums[tile][2], sums[tile][3]);
-    }
-  }
-
-  __device__ static void all_scores(BlockScores& to, const float* scores, int lane) {
-    const float* from = scores + (lane >> 2) * kScorePitch + (lane & 3) * 2;
-#pragma unroll
-    for (int tile = 0; tile < 8; ++tile) {
-      const float2 top = *reinterpret_cast<const float2*>(from + tile * 8);
-      const float2 bottom = *reinterpret_cast<const float2*>(from + tile * 8 + 8 * kScorePitch);
-      to[tile][0] = top.x;
-      to[tile][1] = top.y;
-      to[tile][2] = bottom.x;
-      to[tile][3] = bottom.y;
-    }
-  }
-
-  // sums += scores * values for the warp's pairs: warp, warp + 4, ...
-  __device__ static void add_values(Sums& sums, const BlockScores& scores, unsigned values,
-                                    int warp) {
-#pragma unroll
-    for (int step = 0; step < kKeyBlock / 16; ++step) {
-      unsigned a[4];
-      pack_scores<Format>(a, scores, step);
-#pragma unroll
-      for (int i = 0; i < kOwnPairs; ++i) {
-        const int pair = warp + i * kPolicy.warps;
-        if (kPairs % kPolicy.warps != 0 && pair >= kPairs) break;
-        unsigned b[4];
-        Format::load_values(b, values + Format::value_place(step, pair, kMemory.key_pitch,
-                                                            padded_width(kHeadSize)));
-        multiply(sums[i][0], a, b[0], b[1], typename Format::Operand{});
-        multiply(sums[i][1], a, b[2], b[3], typename Format::Operand{});
-      }
-    }
-  }
-
-  __device__ static void rescale(Sums& sums, float2 factors) {
-    if (!__any_sync(0xffffffffu, factors.x != 1.0f || factors.y != 1.0f)) return;
-#pragma unroll
-    for (int i = 0; i < kOwnPairs; ++i) {
-#pragma unroll
-      for (int tile = 0; tile < 2; ++tile) {
-        sums[i][tile][0] *= factors.x;
-        sums[i][tile][1] *= factors.x;
-        sums[i][tile][2] *= factors.y;
-        sums[i][tile][3] *= factors.y;
-      }
-    }
-  }
-
-  // Folds the finished split into what earlier splits gave.
-  __device__ static void fold(Sums& carried, SoftmaxState (&carried_states)[2], Sums& sums,
-                              SoftmaxState (&states)[2]) {
-    const MergeFactors top = attention::merge(carried_states[0], states[0], BaseTwo{});
-    const MergeFactors bottom = attention::merge(carried_states[1], states[1], BaseTwo{});
-#pragma unroll
-    for (int i = 0; i < kOwnPairs; ++i) {
-#pragma unroll
-      for (int tile = 0; tile < 2; ++tile) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          float& left = carried[i][tile][e];
-          left = merge_sum(left, sums[i][tile][e], e < 2 ? top : bottom);
-          sums[i][tile][e] = 0;
-        }
-      }
-    }
-    states[0] = {};
-    states[1] = {};
-  }
-
-  __device__ static void write_output(const AttentionArgs& args, const Tile& tile, const Sums& sums,
-                                      const SoftmaxState (&states)[2], int warp, int lane) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = (lane >> 2) + half * 8;
-      if (row >= tile.rows) continue;
-      const float factor = finish_row(args, states[half], tile.query_head(args, row));
-      __nv_bfloat16* to = args.output + tile.place(args, row) * kHeadSize;
-#pragma unroll
-      for (int i = 0; i < kOwnPairs; ++i) {
-        const int pair = warp + i * kPolicy.warps;
-        if (pair >= kPairs) break;
-        store_output<Format, kHeadSize>(to, sums[i], pair, half, factor, lane);
-      }
-    }
-  }
-
-  // The item that ends last of those of a cut tile merges their results. Called by all threads.
-  __device__ static void merge_if_last(const AttentionArgs& args, const Tile& tile, int* last,
-                                       int warp, int lane) {
-    __threadfence();
-    __syncthreads();
-    const MergeItem merge = args.plan.small_merges[tile.merge];
-    int* ended = args.plan.ended + tile.merge * args.kv_heads + tile.head;
-    if (threadIdx.x == 0) {
-      *last = atomicAdd(ended, 1) + 1 == merge.items;
-      if (*last) *ended = 0;
-    }
-    __syncthreads();
-    if (*last == 0) return;
-    __threadfence();
-    for (int row = warp; row < merge.rows; row += kPolicy.warps) {
-      merge_row<kHeadSize>(args, merge, tile.head, row, lane);
-    }
-  }
-
-  // Writes a split's result and starts afresh.
-  __device__ static void write_partial(const AttentionArgs& args, const Tile& tile, int split,
-                                       Sums& sums, SoftmaxState (&states)[2], int warp, int lane) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = (lane >> 2) + half * 8;
-      if (row < tile.rows) {
-        const std::size_t place = partial_row(args, tile, split, row);
-#pragma unroll
-        for (int i = 0; i < kOwnPairs; ++i) {
-          const int pair = warp + i * kPolicy.warps;
-          if (pair >= kPairs) break;
-          store_partial<Format, kHeadSize>(args.partial + place * kHeadSize, sums[i], pair, half,
-                                           lane);
-        }
-        if (warp == 0 && (lane & 3) == 0) {
-          args.partial_states[place] = make_float2(states[half].maximum, states[half].sum);
-        }
-      }
-      states[half] = {};
-    }
-#pragma unroll
-    for (int i = 0; i < kOwnPairs; ++i) {
-#pragma unroll
-      for (int e = 0; e < 8; ++e) sums[i][e / 4][e % 4] = 0;
-    }
   }
 };
 
@@ -195,8 +36,8 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
   const unsigned query_lane =
       start + kMemory.query + (lane & 15) * kMemory.query_pitch + (lane >> 4) * 16;
   const unsigned key_lane =
-      warp * 16 * kMemory.key_pitch + Format::key_lane(lane, kMemory.key_pitch);
-  const unsigned value_lane = kMemory.slot + Format::value_lane(lane, kMemory.key_pitch);
+      warp * 16 * kMemory.key_pitch + pitched_key<Format>(lane, kMemory.key_pitch);
+  const unsigned value_lane = kMemory.slot + pitched_value<Format>(lane, kMemory.key_pitch);
   clear_padding<Format, kHeadSize, Body::kThreads>(memory + kMemory.stages,
                                                    Body::kPolicy.stages * 2 * kKeyBlock,
                                                    kMemory.key_pitch, kMemory.stage, kMemory.slot);
@@ -246,8 +87,7 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
                                                                 kMemory.query_pitch);
     queue.fetch(asked);
 
-    typename Body::Sums sums = {}, carried = {};
-    SoftmaxState states[2], carried_states[2];
+    typename Body::State state;
     const float factor = args.soft_cap > 0 ? 1.0f : args.score_factor;
     for (int block = first_block; block < end_block; ++block) {
       wait_copies<kAhead - 1>();
@@ -266,33 +106,30 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
       const unsigned stage_start = start + Body::stage_of(block);
       const float* scales =
           reinterpret_cast<const float*>(memory + Body::stage_of(block) + 2 * kMemory.slot);
-      Body::own_scores(query_lane, stage_start + key_lane, scores_memory, warp, lane);
+      const auto queries = [&](unsigned(&to)[4], int step) {
+        load_matrices(to, query_lane + step * 32);
+      };
+      const auto keys = [&](int step) {
+        return stage_start + key_lane + step * 16 * Format::kBytes;
+      };
+      const auto values = [&](int step, int i) {
+        return stage_start + value_lane +
+               Format::value_place(step, warp + i * Body::kWarps, kMemory.key_pitch,
+                                   padded_width(kHeadSize));
+      };
+      Body::own_scores(queries, keys, scores_memory, warp, lane);
       __syncthreads();
       BlockScores scores;
       Body::all_scores(scores, scores_memory, lane);
       prepare_scores<Format>(args, tile, block, scores, scales, bounds, lane >> 2, lane);
-      Body::rescale(sums, softmax_step(scores, factor, states, tile.rows > 8));
+      Body::rescale(state.sums, softmax_step(scores, factor, state.states, tile.rows > 8));
       if constexpr (Format::kScaled) scale_scores(scores, scales + kKeyBlock, lane);
-      Body::add_values(sums, scores, stage_start + value_lane, warp);
+      Body::add_values(state.sums, scores, values, warp);
       if (threadIdx.x < 8) blocks.set_page(block + kAhead + 1, threadIdx.x, later_page);
 
-      if (block + 1 == end_block || (args.fold_splits && (block + 1) % kSplitBlocks == 0)) {
-        sum_lanes(states[0]);
-        sum_lanes(states[1]);
-        if (tile.partial >= 0) {
-          const int split =
-              args.fold_splits ? (block * kKeyBlock - tile.item_first_key) / kSplitKeys : 0;
-          Body::write_partial(args, tile, split, sums, states, warp, lane);
-        } else {
-          Body::fold(carried, carried_states, sums, states);
-        }
-      }
+      Body::end_block(args, tile, block, state, warp, lane);
     }
-    if (tile.partial < 0) {
-      Body::write_output(args, tile, carried, carried_states, warp, lane);
-    } else {
-      Body::merge_if_last(args, tile, &shared->last, warp, lane);
-    }
+    Body::end_tile(args, tile, state, &shared->last, warp, lane);
     wait_copies<0>();
     __syncthreads();
     queue.advance();

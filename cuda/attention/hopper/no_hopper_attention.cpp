@@ -1,3 +1,4 @@
+#include "attention/hopper/decode.h"
 #include "attention/hopper/hopper_attention.h"
 #include "base/error.h"
 
@@ -21,6 +22,14 @@ Status list_hopper_tiles(const Launch&, const PagedAttentionCall&, const HopperO
 }
 
 Status hopper_attention(const Launch&, const PagedAttentionCall&, const HopperOptions&) {
+  return error(StatusCode::unsupported, "Hopper attention: not in this build");
+}
+
+int hopper_decode_blocks_per_sm(const Launch&, const PagedAttentionCall&) {
+  return 0;
+}
+
+Status hopper_decode(const Launch&, const PagedAttentionCall&, const AttentionArgs&) {
   return error(StatusCode::unsupported, "Hopper attention: not in this build");
 }
 

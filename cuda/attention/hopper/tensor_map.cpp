@@ -66,7 +66,7 @@ Status query_map(CUtensorMap& map, const __nv_bfloat16* queries, int rows, int h
 Status kv_map(CUtensorMap& map, const KvView& kv, int box_tokens, int row_bytes) {
   // The view does not say how many pages there are; page tables name only those that exist.
   constexpr cuuint64_t kManyPages = 0x7fffffff;
-  const int bytes = kv.type == KvType::fp8 ? 1 : 2;
+  const int bytes = kv_element_bytes(kv.type);
   const cuuint64_t head_bytes = static_cast<cuuint64_t>(kv.head_size) * bytes;
   const cuuint32_t elements = static_cast<cuuint32_t>(row_bytes / bytes);
   const cuuint64_t parts = head_bytes / row_bytes;

@@ -67,6 +67,8 @@ class PagedCase {
   }
 
   void set_deterministic(bool value) { stream_.launch.deterministic = value; }
+  // Whose kernels compute; 0: those that need no more than 8.0.
+  void set_compute_capability(int value) { stream_.launch.compute_capability = value; }
 
   // Outputs [row][heads][head_size] as bf16 bits. `capture`: through a graph, replayed twice.
   std::vector<std::uint16_t> attend(const std::vector<Part>& parts, bool capture = false) {
