@@ -1,10 +1,7 @@
 #include "attention/hopper/decode.h"
 
-#include <algorithm>
-
 #include "attention/hopper/decode_kernels.h"
 #include "attention/hopper/tensor_map.h"
-#include "attention/tile_policy.h"
 #include "base/dependent_launch.h"
 
 namespace quire::cuda {
@@ -29,17 +26,12 @@ DecodeKernel kernel_for(const KvView& kv) {
   }
 }
 
-int log2_of(int power) {
-  int shift = 0;
-  while ((1 << shift) < power) ++shift;
-  return shift;
-}
-
 }  // namespace
 
 int hopper_decode_blocks_per_sm(const Launch& launch, const PagedAttentionCall& call) {
   const KvView& kv = call.kv;
-  const bool aligned = kv.page_size >= 16 && kv.page_bytes % 16 == 0 && kv.layer_offset % 16 == 0 &&
+  const bool aligned = kv.page_size >= kDecodeBox && kv.page_bytes % 16 == 0 &&
+                       kv.layer_offset % 16 == 0 &&
                        reinterpret_cast<std::uintptr_t>(kv.base) % 16 == 0;
   return launch.compute_capability == 90 && aligned ? kernel_for(kv).blocks_per_sm : 0;
 }
@@ -47,11 +39,9 @@ int hopper_decode_blocks_per_sm(const Launch& launch, const PagedAttentionCall& 
 Status hopper_decode(const Launch& launch, const PagedAttentionCall& call,
                      const AttentionArgs& args) {
   const DecodeKernel kernel = kernel_for(call.kv);
-  const int box = std::min(call.kv.page_size, kKeyBlock);
   DecodeArgs all{};
   all.call = args;
-  all.box_shift = log2_of(box);
-  Status status = kv_map(all.kv, call.kv, box, kernel.row_bytes);
+  Status status = kv_map(all.kv, call.kv, kDecodeBox, kernel.row_bytes);
   if (!status) return status;
   const void* function = reinterpret_cast<const void*>(kernel.kernel);
   status = status_of(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(DecodePipeline<Format, kHeadSize>::kThreads,
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // the other architectures of a build get an empty kernel
   extern __shared__ __align__(16) std::byte shared[];
   const DecodePipeline<Format, kHeadSize> pipe(shared);
-  if (threadIdx.x == 0) pipe.create_barriers();
+  pipe.create_barriers();
   __syncthreads();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (warp == kSmallWarps) {

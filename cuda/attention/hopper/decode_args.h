@@ -6,10 +6,11 @@
 
 namespace quire::cuda::hopper {
 
+constexpr int kDecodeBox = 16;  // pages are a multiple of it
+
 struct DecodeArgs {
   AttentionArgs call;
-  CUtensorMap kv;
-  int box_shift;  // tokens of a box: those of a page, at most of a block
+  CUtensorMap kv;  // boxes of kDecodeBox tokens
 };
 
 }  // namespace quire::cuda::hopper

@@ -50,11 +50,12 @@ struct DecodePipeline {
     return reinterpret_cast<float*>(memory + kMemory.scores) + use % 2 * kSmallRows * kScorePitch;
   }
 
-  // By one thread.
+  // By all threads, each its barriers.
   __device__ void create_barriers() const {
-    for (int i = 0; i < kMemory.stages + kDecodeTiles; ++i) {
-      MemoryBarrier::create(start + kMemory.barriers + i * 16, 1);
-      MemoryBarrier::create(start + kMemory.barriers + i * 16 + 8, kWarps);
+    if (threadIdx.x < kMemory.stages + kDecodeTiles) {
+      const unsigned barrier = start + kMemory.barriers + threadIdx.x * 16;
+      MemoryBarrier::create(barrier, 1);
+      MemoryBarrier::create(barrier + 8, kWarps);
     }
     MemoryBarrier::publish();
   }

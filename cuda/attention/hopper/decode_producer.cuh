@@ -7,8 +7,8 @@
 namespace quire::cuda::hopper {
 
 // The warp that takes the items of the plan and brings their keys and values, block after block and
-// item after item, as far ahead as the ring has room. A block is several boxes of tokens of one
-// page; each lane brings one.
+// item after item, as far ahead as the ring has room. A block is four boxes of 16 tokens, each of
+// one page and brought by a lane; boxes without wanted keys are left out.
 template <class Format, int kHeadSize>
 struct DecodeProducer {
   using Pipe = DecodePipeline<Format, kHeadSize>;
@@ -62,7 +62,7 @@ struct DecodeProducer {
   }
 
  private:
-  __device__ int boxes() const { return kKeyBlock >> args.box_shift; }
+  static constexpr int kBoxes = kKeyBlock / kDecodeBox;
 
   // The pages of a tile's boxes, a box a lane, 32 boxes ahead.
   struct Pages {
@@ -72,26 +72,25 @@ struct DecodeProducer {
     int now, later;
 
     __device__ Pages(const DecodeProducer& producer, const Tile& tile)
-        : producer(producer), tile(tile), first_box(tile.first_block() * producer.boxes()) {
+        : producer(producer), tile(tile), first_box(tile.first_block() * kBoxes) {
       now = page_of(first_box + producer.lane);
       later = page_of(first_box + 32 + producer.lane);
     }
     // Page of this lane's box of a block; blocks ascend.
     __device__ int of(int block) {
-      const int box = block * producer.boxes();
+      const int box = block * kBoxes;
       if (box - first_box == 32) {
         first_box = box;
         now = later;
         later = page_of(first_box + 32 + producer.lane);
       }
-      return __shfl_sync(0xffffffffu, now,
-                         box - first_box + (producer.lane & (producer.boxes() - 1)));
+      return __shfl_sync(0xffffffffu, now, box - first_box + (producer.lane & (kBoxes - 1)));
     }
     // -1: none of the box's keys is wanted.
     __device__ int page_of(int box) const {
       const AttentionArgs& call = producer.args.call;
-      const int key = box << producer.args.box_shift;
-      if (key >= tile.end_key || key + (1 << producer.args.box_shift) <= tile.first_key) return -1;
+      const int key = box * kDecodeBox;
+      if (key >= tile.end_key || key + kDecodeBox <= tile.first_key) return -1;
       return __ldg(call.sequences.pages + tile.first_page + (key >> call.page_shift));
     }
   };
@@ -108,37 +107,36 @@ struct DecodeProducer {
   }
 
   // Token of this lane's box, in the block and among those of all heads of a page.
-  __device__ int box_token() const { return lane << args.box_shift; }
+  __device__ int box_token() const { return lane * kDecodeBox; }
   __device__ int page_token(const Tile& tile, int block) const {
     const int key = block * kKeyBlock + box_token();
     return tile.head << args.call.page_shift | (key & ((1 << args.call.page_shift) - 1));
   }
 
-  // Waits for room, and tells how many bytes come: `bytes` of a block, and those of the scales.
-  __device__ void begin(int use, int page, int bytes) const {
+  // Waits for room, and tells how many bytes come.
+  __device__ void begin(int use, bool wanted) const {
+    constexpr int kBytes = kDecodeBox * (kRowBytes + (Format::kScaled ? 4 : 0));
     MemoryBarrier::wait(pipe.released(use), pipe.parity(use) ^ 1);
-    if constexpr (Format::kScaled) {
-      bytes += __popc(__ballot_sync(0xffffffffu, lane < boxes() && page >= 0)) * 4
-               << args.box_shift;
-    }
-    if (lane == 0) MemoryBarrier::arrive_expecting(pipe.arrived(use), bytes);
+    const unsigned boxes = __ballot_sync(0xffffffffu, wanted);
+    if (lane == 0) MemoryBarrier::arrive_expecting(pipe.arrived(use), __popc(boxes) * kBytes);
     __syncwarp();
   }
 
+  // This lane's box from the rows of keys or values, and its scales.
   __device__ void bring_rows(int use, int token, int page) const {
     copy_box(pipe.data(use) + box_token() * kRowBytes, args.kv, pipe.arrived(use), 0, 0, 0,
              token / kAtomRows, page);
   }
   __device__ void bring_scales(int use, int token, int page, unsigned offset) const {
-    if (page < 0) return;
     copy_bytes(shared_address_of(pipe.scales(use) + box_token()),
-               args.call.keys + page * args.call.page_bytes + offset + token * 4,
-               4 << args.box_shift, pipe.arrived(use));
+               args.call.keys + page * args.call.page_bytes + offset + token * 4, kDecodeBox * 4,
+               pipe.arrived(use));
   }
 
   __device__ void bring_keys(const Tile& tile, int use, int block, int page) const {
-    begin(use, page, kKeyBlock * kRowBytes);
-    if (lane < boxes()) {
+    const bool wanted = lane < kBoxes && page >= 0;
+    begin(use, wanted);
+    if (wanted) {
       const int token = page_token(tile, block);
       bring_rows(use, token, page);
       if constexpr (Format::kScaled) bring_scales(use, token, page, args.call.key_scale_offset);
@@ -147,21 +145,15 @@ struct DecodeProducer {
   }
 
   __device__ void bring_values(const Tile& tile, int use, int block, int page) const {
-    if constexpr (Format::kTransposedValues) {
-      const unsigned wanted = __ballot_sync(0xffffffffu, lane < boxes() && page >= 0);
-      begin(use, page, __popc(wanted) * kRowBytes << args.box_shift);
-    } else {
-      begin(use, page, kKeyBlock * kRowBytes);
-    }
-    if (lane < boxes()) {
+    const bool wanted = lane < kBoxes && page >= 0;
+    begin(use, wanted);
+    if (wanted) {
       const int token = page_token(tile, block);
       if constexpr (Format::kTransposedValues) {
-        if (page >= 0) {
-          copy_bytes(pipe.data(use) + box_token() * kRowBytes,
-                     args.call.keys + page * args.call.page_bytes + args.call.value_offset +
-                         token * kRowBytes,
-                     kRowBytes << args.box_shift, pipe.arrived(use));
-        }
+        copy_bytes(pipe.data(use) + box_token() * kRowBytes,
+                   args.call.keys + page * args.call.page_bytes + args.call.value_offset +
+                       token * kRowBytes,
+                   kDecodeBox * kRowBytes, pipe.arrived(use));
       } else {
         bring_rows(use, token + (args.call.kv_heads << args.call.page_shift), page);
       }
