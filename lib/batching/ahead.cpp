@@ -26,9 +26,11 @@ Plan Batcher::plan_ahead(double now) {
   return {};
 }
 
-// Whether the pass in flight gives each running sequence exactly one token, and nobody waits.
+// Whether the pass in flight gives each running sequence exactly one token, and nobody could join
+// the next: who waits for a slot gets it one pass later.
 bool Batcher::Impl::can_plan_ahead() const {
-  if (!waiting.empty() || flight.entries.empty()) return false;
+  const bool may_join = !waiting.empty() && used_slots < options.max_running;
+  if (may_join || flight.entries.empty()) return false;
   std::size_t running_entries = 0;
   for (const PassEntry& entry : flight.entries) {
     const Sequence& s = *entry.sequence;

@@ -87,6 +87,31 @@ TEST_CASE("order is by priority, then by arrival") {
   }
 }
 
+TEST_CASE("a pass is planned ahead while requests wait for a slot, which they get at the next") {
+  BatcherOptions o = roomy();
+  o.max_running = 2;
+  Simulation sim(o, 1, kManyWords);
+  const RequestId a = sim.submit(request_of_text(1, 10, 3));
+  const RequestId b = sim.submit(request_of_text(2, 10, 20));
+  sim.step();
+  const RequestId c = sim.submit(request_of_text(3, 10, 20));
+  Plan plan = sim.plan();
+  CHECK(planned(plan) == Ids{a, b});  // the second token of each
+  Plan ahead = sim.plan_ahead();
+  CHECK(planned(ahead) == Ids{a, b});
+  sim.commit(plan);
+  Plan later = sim.plan_ahead();
+  CHECK(planned(later) == Ids{b});  // the pass in flight ends the first
+  sim.commit(ahead);
+  CHECK_FALSE(sim.batcher.has_request(a));
+  CHECK(sim.plan_ahead().empty());  // the third may join now
+  sim.commit(later);
+  plan = sim.plan();
+  CHECK(planned(plan) == Ids{b, c});
+  sim.commit(plan);
+  sim.run_all();
+}
+
 TEST_CASE("a more urgent prompt goes before one that is half computed") {
   Simulation sim(roomy(), 1, kManyWords);
   const RequestId slow = sim.submit(request_of_text(1, 100, 1));
