@@ -95,7 +95,11 @@ class Decoder {
   };
 
   Decoder(const Model& model, Device& device, const DecoderLimits& limits);
+  class Memory;
   Status allocate();
+  void allocate_activations(Memory& memory);
+  void allocate_rotation(Memory& memory, const RopeTable& rope);
+  void allocate_pool(Memory& memory, std::size_t index);
   KvLayer kv_layer(const LayerSpec& spec) const;
   RopeRows rope_rows(const LayerSpec& spec) const;
 
