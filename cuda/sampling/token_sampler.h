@@ -10,10 +10,9 @@
 #include <quire/status.h>
 
 #include "base/launch.h"
-#include "base/memory.h"
 #include "device/model_ops.h"
-#include "sampling/device_draw.h"
 #include "sampling/draw.h"
+#include "sampling/queued_draws.h"
 
 namespace quire::cuda {
 
@@ -48,24 +47,10 @@ class TokenSampler {
   void forget();
 
  private:
-  // What the device has of one call's draws while it computes them.
   struct Slot {
-    // The kernel itself reads the draws there, and writes the results.
-    PinnedBytes host;
-    DeviceDraw* draws = nullptr;          // [rows]
-    DeviceDrawResult* results = nullptr;  // [rows]
-    // Lists are read more than once: they are copied.
-    PinnedBytes host_words;
-    std::unique_ptr<CudaBuffer> device_words;
-    std::size_t words = 0, word_capacity = 0;
-    Event computed;
+    QueuedDraws draws;
     std::uint64_t number = 0;         // of awaited draws; 0: none
     std::vector<DrawArgs> described;  // lists may be gone by now: only their sizes are read
-
-    std::int32_t* words_on_host() { return reinterpret_cast<std::int32_t*>(host_words.get()); }
-    const std::int32_t* words_on_device() const {
-      return device_words ? reinterpret_cast<const std::int32_t*>(device_words->data()) : nullptr;
-    }
   };
 
   TokenSampler(int ordinal, int rows, int vocabulary)
@@ -77,20 +62,15 @@ class TokenSampler {
                    std::span<DrawResult> results);
   // One that nobody awaits, when the device is done with it; null if both are awaited.
   Result<Slot*> free_slot();
-  Status make_room_for_words(Slot& slot, std::size_t words);
-  Status describe_all(Slot& slot, std::span<const DrawArgs> args);
-  Status draw_on_device(const Launch& launch, Slot& slot, int count);
   Status draw_on_host(const Launch& launch, const DrawArgs& args, DrawResult& result);
   void take_result(const DrawArgs& args, const DeviceDrawResult& from, DrawResult& to) const;
-  DeviceDraw describe(const DrawArgs& args, Slot& slot, int changed);
 
   int ordinal_;
   int rows_;
   int vocabulary_;
   int most_vocabulary_ = 0;      // of the kernel
-  std::byte* device_ = nullptr;  // changed logits, counts
-  float* changed_ = nullptr;     // [changed rows][vocabulary, rounded up]
-  std::int32_t* counts_ = nullptr;
+  std::byte* device_ = nullptr;  // of the changed rows
+  ChangedRows changed_;
   std::array<Slot, 2> slots_;
   std::uint64_t last_number_ = 0;
   std::vector<float> host_row_;
