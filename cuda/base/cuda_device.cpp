@@ -60,6 +60,12 @@ CudaDevice::~CudaDevice() {
   stream_.reset();
 }
 
+// While a pass is recorded the driver frees nothing.
+void CudaDevice::leave_pass() {
+  const CurrentDevice current(ordinal_);
+  graphs_.begin(stream_.get(), {});
+}
+
 std::string CudaDevice::name() const {
   return "cuda:" + std::to_string(ordinal_);
 }

@@ -39,6 +39,7 @@ class CudaDevice final : public Device {
   Status reserve(const WorkLimits& limits) override;
   std::size_t scratch_bytes(const WorkLimits& limits) const override;
   void rest() override {}
+  void leave_pass() override;
 
   int ordinal() const { return ordinal_; }
   const Launch& launch() const { return launch_; }

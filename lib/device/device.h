@@ -94,6 +94,9 @@ class Device {
 
   // No operation will come soon: threads stop spinning.
   virtual void rest() = 0;
+  // The pass begun last gets no more operations, though it lacks some: what the device holds open
+  // for it is closed, so that memory can be given back.
+  virtual void leave_pass() {}
 };
 
 // Opens the device that options.device names, or says which names there are.

@@ -20,6 +20,10 @@ Result<std::unique_ptr<Decoder>> Decoder::create(const Model& model, Device& dev
   return decoder;
 }
 
+Decoder::~Decoder() {
+  if (has_operations()) device_.leave_pass();
+}
+
 KvLayer Decoder::kv_layer(const LayerSpec& spec) const {
   KvLayer layer = groups_[static_cast<std::size_t>(spec.kv_group)];
   const auto layers = static_cast<std::size_t>(

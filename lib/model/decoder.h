@@ -38,6 +38,10 @@ class Decoder {
   static Result<std::unique_ptr<Decoder>> create(const Model& model, Device& device,
                                                  const DecoderLimits& limits);
 
+  ~Decoder();
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
   // Bytes that create would allocate: activations and logits, without KV and the device's scratch.
   static std::size_t activation_bytes(const ModelConfig& config, const DecoderLimits& limits,
                                       const Device& device);

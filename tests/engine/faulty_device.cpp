@@ -80,6 +80,7 @@ class FaultyDevice final : public Device {
     return inner_->scratch_bytes(limits);
   }
   void rest() override { inner_->rest(); }
+  void leave_pass() override { inner_->leave_pass(); }
 
  private:
   std::unique_ptr<Device> inner_;

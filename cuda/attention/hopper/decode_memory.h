@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "attention/tile_policy.h"
 
 namespace quire::cuda::hopper {

@@ -130,6 +130,28 @@ TEST_CASE("a step with a time limit goes on where it stopped", "[gpu]") {
   check_same(collector.outcome(id), expected);
 }
 
+TEST_CASE("an engine closed in the middle of a recorded pass gives its memory back", "[gpu]") {
+  if (!has_gpu()) return;
+  EngineOptions options = options_with(64);
+  options.kv_bytes = 512 * kMiB;
+  { Engine first = open_engine(model("llama"), options); }  // what a process loads but once
+  const std::size_t before = free_bytes();
+  // A shape of passes is recorded when it has come some times; which time that is the GPU decides.
+  for (int passes = 2; passes < 8; ++passes) {
+    {
+      Engine engine = open_engine(model("llama"), options);
+      CHECK(before - free_bytes() > 256 * kMiB);
+      submit(engine, sampled({1, 2, 3}, 5, 40));
+      for (int i = 0; i < passes; ++i) REQUIRE(engine.step().ok());
+      StepLimits limits;
+      limits.time = std::chrono::microseconds(1);
+      for (int i = 0; i < 3; ++i) REQUIRE(engine.step(limits).ok());
+    }
+    CAPTURE(passes);
+    CHECK(before - std::min(before, free_bytes()) < 64 * kMiB);
+  }
+}
+
 TEST_CASE("budgets hold on the GPU and too large ones are a Status", "[gpu]") {
   if (!has_gpu()) return;
   {
