@@ -53,13 +53,6 @@ class Outputs {
       args_.out_bfloat16[at(r, token)] = __float2bfloat16_rn(with_bias(r, y));
     }
   }
-  __device__ __forceinline__ void store(int r, int token, float y) const {
-    if (args_.epilogue == Epilogue::add_residual) {
-      write_sum(r, token, read(r, token), y);
-    } else {
-      write(r, token, y);
-    }
-  }
 
  private:
   __device__ __forceinline__ bool inside(int r) const {

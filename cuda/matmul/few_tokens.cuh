@@ -1,166 +1,22 @@
 #pragma once
 
+#include <type_traits>
+
 #include "matmul/epilogue.cuh"
+#include "matmul/few_input.cuh"
+#include "matmul/group_copies.cuh"
 #include "matmul/instructions.cuh"
 #include "matmul/product_args.h"
 #include "matmul/weight_format.cuh"
+#include "matmul/weight_rings.cuh"
 
 // Products with up to 8 tokens: bound by reading the weights. A thread block keeps its slice of
-// the input in shared memory; each warp streams one chunk of the columns of one unit of 32 rows
-// after the other through a ring of its own; the warps of a group hold the chunks of one unit and
-// add them up in shared memory.
+// the input in shared memory. The warps of a group multiply one unit of 32 rows after the other,
+// each its share of the columns, as the weights come through a ring in shared memory, and add up
+// their sums there. Other warps start the copies of records and of the input, so that the first
+// weights are under way before the kernel before has ended, and the input does not wait behind
+// more than those.
 namespace quire::cuda {
-
-// Copies one block of one panel to shared memory; called by a whole warp.
-template <WeightKind kKind>
-__device__ __forceinline__ void copy_block(std::uint32_t to, const std::byte* panel, int block,
-                                           std::size_t row_bytes, int lane) {
-  if constexpr (kKind == WeightKind::bfloat) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = lane / 8 + 4 * i, piece = lane % 8;
-      copy_async(to + row * 128 + ((piece ^ (row % 8)) * 16),
-                 panel + row * row_bytes + (block * 128 + piece * 16));
-    }
-  } else {
-    constexpr int kBytes = record_bytes(kKind);
-    const std::byte* from = panel + static_cast<std::size_t>(block) * kBytes + lane * 16;
-#pragma unroll
-    for (int i = 0; i < (kBytes + 511) / 512; ++i) {
-      if (kBytes % 512 == 0 || lane * 16 + i * 512 < kBytes) {
-        copy_async(to + lane * 16 + i * 512, from + i * 512);
-      }
-    }
-  }
-}
-
-// The blocks of one warp's chunk of every unit of its group, in order. Records come as bulk copies
-// that one lane starts, where the processor has them.
-template <WeightKind kKind>
-class WeightRing {
- public:
-  static constexpr int kBlockBytes = panel_block_bytes(kKind);
-  static constexpr int kBlocks = few_stage_blocks(kKind);  // of a stage
-  static constexpr int kPanelBytes = kBlocks * kBlockBytes;
-  static constexpr bool kBulk = kBulkCopies && kKind != WeightKind::bfloat;
-
-  __device__ __forceinline__ WeightRing(const ProductArgs& args, std::byte* memory,
-                                        std::byte* barriers, int first_unit, int unit_step,
-                                        int begin, int end, int lane)
-      : args_(args),
-        memory_(memory),
-        stage_(shared_address(memory)),
-        barrier_(shared_address(barriers)),
-        unit_(begin < end ? first_unit : args.units),
-        unit_step_(unit_step),
-        begin_(begin),
-        end_(end),
-        lane_(lane) {
-    if (lane == 0) {
-#pragma unroll 1
-      for (int i = 0; i < args.stages; ++i) init_barrier(barrier_ + 8 * i, kBulk ? 1 : 32);
-      fence_barriers();
-    }
-    __syncwarp();
-    aim();
-  }
-
-  // Starts the copies of the next blocks into a free stage.
-  __device__ __forceinline__ void issue(int slot) {
-    if (unit_ >= args_.units) return;
-    const std::uint32_t stage = stage_ + slot * 2 * kPanelBytes;
-    const std::uint32_t barrier = barrier_ + 8 * slot;
-    if constexpr (kBulk) {
-      if (lane_ == 0) {
-        const int bytes = min(kBlocks, left_) * kBlockBytes;
-        expect_bytes(barrier, 2 * bytes);
-        copy_bulk(stage, from_[0], bytes, barrier);
-        copy_bulk(stage + kPanelBytes, from_[1], bytes, barrier);
-      }
-    } else {
-      const std::size_t row_bytes = static_cast<std::size_t>(args_.blocks) * kBlockColumns * 2;
-#pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        if (i < left_) {
-          copy_block<kKind>(stage + i * kBlockBytes, from_[0], i, row_bytes, lane_);
-          copy_block<kKind>(stage + kPanelBytes + i * kBlockBytes, from_[1], i, row_bytes, lane_);
-        }
-      }
-      arrive_after_copies(barrier);
-    }
-    from_[0] += kBlocks * kStep;
-    from_[1] += kBlocks * kStep;
-    left_ -= kBlocks;
-    if (left_ <= 0) {
-      unit_ += unit_step_;
-      aim();
-    }
-  }
-  __device__ __forceinline__ void fill() {
-#pragma unroll 1
-    for (int i = 0; i < args_.stages; ++i) issue(i);
-  }
-
-  // The oldest stage, once it has arrived; valid until next(). Block i of panel p is at
-  // p * kPanelBytes + i * kBlockBytes.
-  __device__ __forceinline__ const std::byte* wait() {
-    wait_barrier(barrier_ + 8 * slot_, parity_);
-    return memory_ + slot_ * 2 * kPanelBytes;
-  }
-  __device__ __forceinline__ void next() {
-    __syncwarp();
-    issue(slot_);
-    if (++slot_ == args_.stages) {
-      slot_ = 0;
-      parity_ ^= 1;
-    }
-  }
-
- private:
-  // Bytes from a block to the next one of a panel.
-  static constexpr int kStep = kKind == WeightKind::bfloat ? kBlockColumns * 2 : kBlockBytes;
-
-  __device__ __forceinline__ void aim() {
-    if (unit_ >= args_.units) return;
-    const UnitPlace place(args_, unit_);
-    from_[0] = place.panel(args_, 0) + static_cast<std::size_t>(begin_) * kStep;
-    from_[1] = place.panel(args_, 1) + static_cast<std::size_t>(begin_) * kStep;
-    left_ = end_ - begin_;
-  }
-
-  const ProductArgs& args_;
-  std::byte* memory_;
-  std::uint32_t stage_, barrier_;
-  int unit_, unit_step_, begin_, end_, lane_;
-  int left_ = 0;  // blocks of the unit from from_ on
-  int slot_ = 0;
-  std::uint32_t parity_ = 0;
-  const std::byte* from_[2] = {};
-};
-
-// Input columns [first, first + width) of all tokens to shared memory; zeros past the matrix.
-__device__ __forceinline__ void stage_input(const ProductArgs& args, int first, int width,
-                                            std::byte* to, std::size_t stride) {
-  const int pieces = width / 8;
-  const bool aligned =
-      args.columns % 8 == 0 && reinterpret_cast<std::uintptr_t>(args.input) % 16 == 0;
-  for (int i = threadIdx.x; i < args.tokens * pieces; i += blockDim.x) {
-    const int token = i / pieces, column = first + i % pieces * 8;
-    const __nv_bfloat16* from =
-        args.input + static_cast<std::int64_t>(token) * args.columns + column;
-    std::byte* piece = to + token * stride + (i % pieces) * 16;
-    if (aligned) {
-      const bool valid = column < args.columns;
-      copy_async_or_zero(shared_address(piece), valid ? from : args.input, valid);
-      continue;
-    }
-    std::uint32_t words[4] = {};
-    for (int e = 0; e < 8 && column + e < args.columns; ++e) {
-      words[e / 2] |= static_cast<std::uint32_t>(__bfloat16_as_ushort(from[e])) << (16 * (e % 2));
-    }
-    *reinterpret_cast<uint4*>(piece) = make_uint4(words[0], words[1], words[2], words[3]);
-  }
-}
 
 // Adds one tile of 16 columns of both panels.
 template <WeightKind kKind, int tile>
@@ -216,33 +72,61 @@ struct UnitGroup {
   __device__ __forceinline__ void sync() const { group_barrier(barrier, threads); }
 };
 
-// Adds `count` addends of [token][stride] floats each and stores the unit.
-template <bool kShared>
-__device__ __forceinline__ void add_and_store(const ProductArgs& args, int unit,
-                                              const UnitGroup& group, const float* addends,
-                                              int count, int addend_floats, int stride) {
-  const UnitPlace place(args, unit);
-  const auto total = [&](int token, int row) {
-    const float* from = addends + token * stride + row;
-    float sum = 0;
-    for (int i = 0; i < count; ++i) {
-      sum += kShared ? from[i * addend_floats] : __ldcg(from + i * addend_floats);
+// Stores the sums of a unit. What it takes beside them is read when it is made, while other warps
+// still multiply.
+class UnitStore {
+ public:
+  __device__ __forceinline__ UnitStore(const ProductArgs& args, int unit, const UnitGroup& group)
+      : args_(args),
+        group_(group),
+        place_(args, unit),
+        outputs_(args, place_),
+        adds_(!args.gated && args.epilogue == Epilogue::add_residual),
+        old_(read(group.thread)) {}
+
+  // Adds `count` addends of [token][stride] floats each, in order.
+  template <bool kShared>
+  __device__ __forceinline__ void add(const float* addends, int count, int addend_floats,
+                                      int stride) const {
+    const auto total = [&](int token, int row) {
+      const float* from = addends + token * stride + row;
+      float sum = 0;
+#pragma unroll 4
+      for (int i = 0; i < count; ++i) {
+        sum += kShared ? from[i * addend_floats] : __ldcg(from + i * addend_floats);
+      }
+      return sum;
+    };
+    if (args_.gated) {
+      for (int i = group_.thread; i < args_.tokens * kPanelRows; i += group_.threads) {
+        const int token = i / kPanelRows, r = i % kPanelRows;
+        store_gated(args_, place_, r, token, total(token, r), total(token, r + kPanelRows));
+      }
+      return;
     }
-    return sum;
-  };
-  if (args.gated) {
-    for (int i = group.thread; i < args.tokens * kPanelRows; i += group.threads) {
-      const int token = i / kPanelRows, r = i % kPanelRows;
-      store_gated(args, place, r, token, total(token, r), total(token, r + kPanelRows));
+    for (int i = group_.thread; i < args_.tokens * kUnitRows; i += group_.threads) {
+      const int token = i / kUnitRows, r = i % kUnitRows;
+      const float sum = total(token, r);
+      if (adds_) {
+        outputs_.write_sum(r, token, i == group_.thread ? old_ : read(i), sum);
+      } else {
+        outputs_.write(r, token, sum);
+      }
     }
-    return;
   }
-  const Outputs outputs(args, place);
-  for (int i = group.thread; i < args.tokens * kUnitRows; i += group.threads) {
-    const int token = i / kUnitRows, r = i % kUnitRows;
-    outputs.store(r, token, total(token, r));
+
+ private:
+  __device__ __forceinline__ float read(int i) const {
+    return adds_ && i < args_.tokens * kUnitRows ? outputs_.read(i % kUnitRows, i / kUnitRows)
+                                                 : 0.0f;
   }
-}
+  const ProductArgs& args_;
+  const UnitGroup& group_;
+  const UnitPlace place_;
+  const Outputs outputs_;
+  const bool adds_;
+  const float old_;
+};
 
 // Whether this group is the last of `groups` to have come here, after writing partial sums.
 __device__ __forceinline__ bool last_to_come(const ProductArgs& args, int counter, int groups,
@@ -259,64 +143,137 @@ __device__ __forceinline__ bool last_to_come(const ProductArgs& args, int counte
   return last;
 }
 
+// The blocks of a warp in one unit, stage by stage, into its sums.
+template <WeightKind kKind, class Ring>
+__device__ __forceinline__ void add_unit(float (&sums)[2][1][4], Ring& ring, const BlockDeal& deal,
+                                         int first, int end, InputPieces& pieces,
+                                         std::uint32_t input, int lane, const CodeTable& table) {
+  constexpr int kBlocks = Ring::kBlocks;
+  const auto add = [&](const std::byte* stage, int i) {
+    LaneWeights<kKind> weights[2];
+    weights[0].load(stage + i * Ring::kBlockBytes, lane, table);
+    weights[1].load(stage + ring.panel_bytes() + i * Ring::kBlockBytes, lane, table);
+    add_block<kKind>(sums, weights, input + i * 128);
+  };
+  const int step = deal.step();
+  input += first * 128;
+#pragma unroll 1
+  for (int stage = 0; stage < deal.stages; ++stage, first += step, input += step * 128) {
+    if (Ring::kOwn && first >= end) break;
+    const std::byte* weights = ring.wait();
+    pieces.wait(min(first + kBlocks, end) - deal.begin);
+    if (first + kBlocks <= end) {
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) add(weights, i);
+    } else {
+#pragma unroll 1
+      for (int i = 0; first + i < end; ++i) add(weights, i);
+    }
+    ring.next();
+  }
+}
+
 template <WeightKind kKind>
 __global__ void __launch_bounds__(kFewThreads, 1)
     few_tokens(const __grid_constant__ ProductArgs args) {
   extern __shared__ __align__(1024) std::byte memory[];
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int group_warps = args.slice_chunks;
-  const int slice = blockIdx.x % args.slices, peers = gridDim.x / args.slices;
-  const int group = warp / group_warps, chunk = slice * group_warps + warp % group_warps;
-  const int begin = min(chunk * args.chunk_blocks, args.blocks);
-  const int end = min(begin + args.chunk_blocks, args.blocks);
-  const int slice_begin = min(slice * group_warps * args.chunk_blocks, args.blocks);
+  constexpr bool kBulk = kBulkCopies && kKind != WeightKind::bfloat;
+  constexpr int kStageBytes = few_stage_bytes(kKind);  // of a warp
+  using Ring = std::conditional_t<kBulk, GroupRing<kKind>, WarpRing<kKind>>;
+  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);  // uniform to the compiler too
+  const int lane = threadIdx.x % 32, group_warps = args.slice_chunks;
+  const int warps = args.groups * group_warps;  // that multiply; then the input's, then copiers
+  const int slice = blockIdx.x, peer = blockIdx.y, peers = gridDim.y;
+  const int group = warp * args.group_share >> 16, group_warp = warp - group * group_warps;
+  const BlockDeal deal(args, slice, few_stage_blocks(kKind), kBulk && args.in_turn);
   const int slice_blocks = group_warps * args.chunk_blocks;
   const std::size_t input_stride = few_input_stride(slice_blocks);
   const int sum_floats = args.tokens * kSumStride;
 
-  // Shared memory: rings, input, sums, barriers, a word for each group.
-  const int ring_bytes = args.stages * few_stage_bytes(kKind);
-  std::byte* input = memory + blockDim.x / 32 * ring_bytes;
+  // Shared memory: rings, input, sums, barriers of the rings and of the input, a word for each
+  // group.
+  const int ring_bytes = group_warps * args.stages * kStageBytes;  // of a group
+  std::byte* input = memory + warps * args.stages * kStageBytes;
   float* sums_memory = reinterpret_cast<float*>(input + args.tokens * input_stride);
   float* group_sums = sums_memory + group * group_warps * sum_floats;
-  std::byte* barriers = reinterpret_cast<std::byte*>(sums_memory + blockDim.x / 32 * sum_floats);
-  auto* word =
-      reinterpret_cast<std::uint32_t*>(barriers + blockDim.x / 32 * args.stages * 8) + group;
+  std::byte* barrier_memory = reinterpret_cast<std::byte*>(sums_memory + warps * sum_floats);
+  const std::uint32_t input_ready = shared_address(barrier_memory);
+  const std::uint32_t barriers = input_ready + 8 * kInputPieces;
+  auto* word = reinterpret_cast<std::uint32_t*>(barrier_memory + 8 * kInputPieces +
+                                                warps * args.stages * 16) +
+               group;
+  const int first_unit = peer + group * peers, unit_step = peers * args.groups;
 
-  const int first_unit = blockIdx.x / args.slices + group * peers, unit_step = peers * args.groups;
-  using Ring = WeightRing<kKind>;
-  Ring ring(args, memory + warp * ring_bytes, barriers + warp * args.stages * 8, first_unit,
-            unit_step, begin, end, lane);
-  ring.fill();
-  allow_next_kernel();
+  // Weights before anything else; then the input, which may only be read when the kernel before
+  // has ended.
+  const bool whole = whole_input(args);
+  const auto start = [&] {  // after it all barriers are there, and what is not a whole input
+    if (!whole) {
+      wait_for_previous_kernel();
+      stage_input(args, deal.begin * kBlockColumns, slice_blocks * kBlockColumns, input,
+                  input_stride);
+      commit_copies();
+      wait_for_copies<0>();
+    }
+    group_barrier(0, blockDim.x);
+  };
+  if (warp == warps) {
+    if (lane == 0) {
+      for (int i = 0; i < kInputPieces; ++i) init_barrier(input_ready + 8 * i, 1);
+      fence_barriers();
+    }
+    __syncwarp();
+    allow_next_kernel();
+    if (!whole) return start();
+    group_arrive(0, blockDim.x);
+    wait_for_previous_kernel();
+    copy_input_pieces(args, deal.begin * kBlockColumns, slice_blocks, shared_address(input),
+                      input_stride, input_ready, lane);
+    return;
+  }
+  if (warp > warps) {
+    if constexpr (kBulk) {
+      GroupCopies<kKind> copies(args, shared_address(memory), barriers, deal, warp - warps - 1,
+                                lane);
+      copies.start();
+      start();
+      copies.run(input_ready, whole);
+    } else {
+      start();
+    }
+    return;
+  }
+  const auto make_ring = [&] {
+    std::byte* group_ring = memory + group * ring_bytes;
+    if constexpr (kBulk) {
+      return Ring(args, group_ring, barriers + group * args.stages * 16, deal, group_warp);
+    } else {
+      return Ring(args, group_ring + group_warp * args.stages * kStageBytes,
+                  barriers + warp * args.stages * 16, deal, group_warp, first_unit, unit_step,
+                  lane);
+    }
+  };
+  Ring ring = make_ring();
+  if constexpr (!kBulk) ring.issue(0);
+  start();
+  if constexpr (!kBulk) ring.fill(input_ready, whole);
+  InputPieces pieces{input_ready, input_piece_blocks(slice_blocks), whole ? 0 : slice_blocks};
+  pieces.wait(1);
   wait_for_previous_kernel();
-  stage_input(args, slice_begin * kBlockColumns, slice_blocks * kBlockColumns, input, input_stride);
-  commit_copies();
-  wait_for_copies<0>();
-  __syncthreads();
 
   const int token = min(lane % 8, args.tokens - 1);
-  const std::uint32_t lane_input = shared_address(input) + token * input_stride + lane / 8 * 16;
+  const std::uint32_t lane_input =
+      shared_address(input) + token * input_stride + lane / 8 * 16 - deal.begin * 128;
   const CodeTable table = {{args.table[0], args.table[1], args.table[2], args.table[3]}};
   const UnitGroup unit_group{static_cast<int>(threadIdx.x) - group * group_warps * 32,
                              group_warps * 32, group + 1};
+  const int chunk = slice * group_warps + group_warp;
+  const int first = deal.first(group_warp), end = deal.warp_end(group_warp);
 
   for (int unit = first_unit; unit < args.units; unit += unit_step) {
     float sums[2][1][4] = {};
-#pragma unroll 1
-    for (int block = begin; block < end; block += Ring::kBlocks) {
-      const std::byte* stage = ring.wait();
-#pragma unroll
-      for (int i = 0; i < Ring::kBlocks; ++i) {
-        if (i == 0 || block + i < end) {
-          LaneWeights<kKind> weights[2];
-          weights[0].load(stage + i * Ring::kBlockBytes, lane, table);
-          weights[1].load(stage + Ring::kPanelBytes + i * Ring::kBlockBytes, lane, table);
-          add_block<kKind>(sums, weights, lane_input + (block + i - slice_begin) * 128);
-        }
-      }
-      ring.next();
-    }
+    add_unit<kKind>(sums, ring, deal, first, end, pieces, lane_input, lane, table);
+    const UnitStore store(args, unit, unit_group);
     float* partials = args.partials;
     const int count = args.partial_chunks ? args.chunks : args.slices;
     const int partial_floats = args.tokens * kUnitRows;
@@ -326,17 +283,18 @@ __global__ void __launch_bounds__(kFewThreads, 1)
         spread_sums(sums, args.tokens, kUnitRows, lane, partials + chunk * partial_floats);
       }
     } else {
-      spread_sums(sums, args.tokens, kSumStride, lane,
-                  group_sums + warp % group_warps * sum_floats);
+      spread_sums(sums, args.tokens, kSumStride, lane, group_sums + group_warp * sum_floats);
       unit_group.sync();
-      const int addends = min(group_warps, args.chunks - slice * group_warps);
+      const int addends =
+          deal.chunk_blocks > 0 ? min(group_warps, args.chunks - slice * group_warps) : group_warps;
       if (args.slices == 1) {
-        add_and_store<true>(args, unit, unit_group, group_sums, addends, sum_floats, kSumStride);
+        store.add<true>(group_sums, addends, sum_floats, kSumStride);
         unit_group.sync();
         continue;
       }
       for (int i = unit_group.thread; i < partial_floats; i += unit_group.threads) {
         float sum = 0;
+#pragma unroll 4
         for (int a = 0; a < addends; ++a) {
           sum += group_sums[a * sum_floats + i / kUnitRows * kSumStride + i % kUnitRows];
         }
@@ -344,7 +302,7 @@ __global__ void __launch_bounds__(kFewThreads, 1)
       }
     }
     if (last_to_come(args, unit, args.slices, unit_group, word)) {
-      add_and_store<false>(args, unit, unit_group, partials, count, partial_floats, kUnitRows);
+      store.add<false>(partials, count, partial_floats, kUnitRows);
     }
     unit_group.sync();
   }

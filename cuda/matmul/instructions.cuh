@@ -52,6 +52,10 @@ __device__ __forceinline__ void wait_for_copies() {
 __device__ __forceinline__ void init_barrier(std::uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
+__device__ __forceinline__ void arrive(std::uint32_t barrier) {
+  asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(barrier)
+               : "memory");
+}
 // Arrives when the copies that this thread has started so far have arrived.
 __device__ __forceinline__ void arrive_after_copies(std::uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
@@ -73,10 +77,28 @@ __device__ __forceinline__ void wait_barrier(std::uint32_t barrier, std::uint32_
       : "memory");
 #endif
 }
+// Whether the phase has ended.
+__device__ __forceinline__ bool test_barrier(std::uint32_t barrier, std::uint32_t parity) {
+  std::uint32_t done;
+  asm volatile(
+      "{ .reg .pred done; mbarrier.test_wait.parity.shared.b64 done, [%1], %2;\n"
+      "selp.b32 %0, 1, 0, done; }"
+      : "=r"(done)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return done != 0;
+}
 
 // Bulk copies, whose bytes a barrier counts; and clusters (compute capability 9.0).
 #if __CUDA_ARCH__ >= 900
 inline constexpr bool kBulkCopies = true;
+// True for one lane of a whole warp.
+__device__ __forceinline__ bool elect_lane() {
+  std::uint32_t elected;
+  asm volatile("{ .reg .pred one; elect.sync _|one, 0xffffffff; selp.b32 %0, 1, 0, one; }"
+               : "=r"(elected));
+  return elected != 0;
+}
 __device__ __forceinline__ void fence_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -99,6 +121,9 @@ __device__ __forceinline__ void sync_cluster() {
 }
 #else
 inline constexpr bool kBulkCopies = false;
+__device__ __forceinline__ bool elect_lane() {
+  return threadIdx.x % 32 == 0;
+}
 __device__ __forceinline__ void fence_barriers() {}
 __device__ __forceinline__ void expect_bytes(std::uint32_t, std::uint32_t) {}
 __device__ __forceinline__ void copy_bulk(std::uint32_t, const void*, std::uint32_t,
@@ -109,6 +134,10 @@ __device__ __forceinline__ void sync_cluster() {}
 // A barrier of `threads` threads of a block; `id` 1 ... 15.
 __device__ __forceinline__ void group_barrier(int id, int threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+// Arrives at it without waiting.
+__device__ __forceinline__ void group_arrive(int id, int threads) {
+  asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // Products and sums of two bfloat16 in a register, each rounded once.

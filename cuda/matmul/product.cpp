@@ -135,9 +135,11 @@ Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args,
   args.slice_chunks = plan.slice_chunks;
   args.groups = plan.groups;
   args.stages = plan.stages;
+  args.unit_stages = plan.unit_stages;
+  args.in_turn = !args.partial_chunks;
   args.cluster = plan.cluster;
-  const LaunchShape shape{dim3(static_cast<unsigned>(plan.thread_blocks)),
-                          dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
+  args.group_share = (65536 + plan.slice_chunks - 1) / plan.slice_chunks;
+  const LaunchShape shape{plan.grid(), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
                           static_cast<unsigned>(plan.cluster)};
   return launch_dependent(launch, plan.kernel, "product", shape, args, maps);
 }

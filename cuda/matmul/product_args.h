@@ -26,7 +26,8 @@ struct ProductPart {
 // ascending order. A launch may cut the columns into slices (of whole chunks) for different thread
 // blocks; then the last block to finish a unit adds what the others left in `partials`. In
 // deterministic products the chunks depend on the number of columns only and the partials are the
-// sums of chunks, so that a row's bits are always the same; in others they are those of slices.
+// sums of chunks, so that a row's bits are always the same; in others they are those of slices, and
+// few_tokens may deal the blocks of a slice out to its warps in turn.
 struct ProductArgs {
   ProductPart parts[3];
   int part_count = 0;
@@ -43,7 +44,10 @@ struct ProductArgs {
   bool partial_chunks = false;  // partials are those of chunks
   int cluster = 1;              // tiles: so many slices, side by side, share the sum of a tile
   int groups = 1;               // few tokens: groups of slice_chunks warps in a thread block
-  int stages = 1;               // few tokens: of the ring of a warp
+  int group_share = 1 << 16;    // few tokens: 2^16 / slice_chunks, rounded up
+  int stages = 1;               // few tokens: of the rings
+  int unit_stages = 1;          // few tokens: stages that hold the slice of a unit
+  bool in_turn = false;         // few tokens: see BlockDeal
   float* partials = nullptr;
   std::uint32_t* counters = nullptr;  // zero before and after the launch
 
@@ -65,7 +69,9 @@ template <WeightKind kKind>
 ProductKernels product_kernels();
 
 // Threads and shared memory of the kernels.
-inline constexpr int kFewThreads = 512;  // at most, in a thread block
+inline constexpr int kFewWarps = 16;  // at most, that multiply
+inline constexpr int kCopyWarps = 3;  // that copy weights; one more copies the input
+inline constexpr int kFewThreads = (kFewWarps + 1 + kCopyWarps) * 32;
 inline constexpr int kFewTokens = 8;
 inline constexpr int kTileWarps = 8;
 inline constexpr int kSumStride = 36;  // floats of a token's sums of a unit: no bank conflicts
@@ -82,6 +88,11 @@ constexpr int few_stage_blocks(WeightKind kind) {
 }
 constexpr int few_stage_bytes(WeightKind kind) {
   return few_stage_blocks(kind) * unit_block_bytes(kind);
+}
+// The input arrives in so many pieces.
+inline constexpr int kInputPieces = 4;
+constexpr int input_piece_blocks(int slice_blocks) {
+  return (slice_blocks + kInputPieces - 1) / kInputPieces;
 }
 constexpr std::size_t few_input_stride(int slice_blocks) {  // bytes
   return static_cast<std::size_t>(slice_blocks) * kBlockColumns * 2 + 16;
@@ -107,7 +118,7 @@ constexpr int tile_shared_bytes(WeightKind kind, int token_tiles) {
 // wide_tokens: warps of one or two panels multiply, so that many warps hide the waits of each other
 // where their sums leave room; more warps copy.
 inline constexpr int kTilePanels = 2 * kTileWarps;
-inline constexpr int kCopyWarps = 4;
+inline constexpr int kTileCopyWarps = 4;
 constexpr int wide_panels(int token_tiles) {
   return token_tiles > 8 ? 2 : 1;
 }
@@ -115,7 +126,7 @@ constexpr int wide_warps(int token_tiles) {
   return kTilePanels / wide_panels(token_tiles);
 }
 constexpr int wide_threads(int token_tiles) {
-  return (wide_warps(token_tiles) + kCopyWarps) * 32;
+  return (wide_warps(token_tiles) + kTileCopyWarps) * 32;
 }
 constexpr int wide_blocks(WeightKind kind) {  // of a stage
   return kind == WeightKind::bfloat ? 1 : 2;

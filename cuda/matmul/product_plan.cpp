@@ -21,11 +21,13 @@ constexpr double kLastBytes = 100e3;     // the same in tiles
 constexpr double kClusterBytes = 50e3;   // the same in a cluster
 constexpr double kAddedBytes = 0.4;      // adding a byte of partial sums
 constexpr double kWayBytes = 110e3;      // under way for the full bandwidth
+constexpr double kCopyBytes = 250;       // starting a copy of few_tokens
 constexpr double kTileBytes = 2.5e3;     // mma.sync of 256 rows, 8 tokens and 64 columns
 constexpr double kWideBytes = 0.95e3;    // wgmma of the same
 constexpr double kExpandedBytes = 12e3;  // expanding 256 rows and 64 columns to bfloat16
 constexpr double kWaveBytes = 100e3;     // starting and ending a tile
 constexpr int kMostStages = 16;
+constexpr std::size_t kMostWayBytes = 144 << 10;  // beyond, the rings keep the inputs waiting
 
 bool is_plain(WeightKind kind) {
   return kind == WeightKind::bfloat || kind == WeightKind::float32;
@@ -37,9 +39,9 @@ double share_of_warps(WeightKind kind, int warps) {
 }
 
 // Adding the sums of a group's warps: only while others do not wait for their
-// weights.
+// weights. With records its warps have to start anew too.
 double sum_bytes(WeightKind kind) {
-  return is_plain(kind) ? 0.5e3 : 5e3;
+  return is_plain(kind) ? 0.5e3 : 20e3;
 }
 
 struct Cut {
@@ -81,11 +83,11 @@ ProductPlan with_groups(const ProductArgs& args, WeightKind kind, const ProductL
   const auto tokens = static_cast<std::size_t>(args.tokens);
   const int warps = groups * plan.slice_chunks;
   const std::size_t input_bytes = tokens * few_input_stride(plan.slice_chunks * plan.chunk_blocks);
-  const std::size_t fixed = input_bytes + static_cast<std::size_t>(groups) * 4 +
+  const std::size_t fixed = input_bytes + static_cast<std::size_t>(groups) * 4 + 8 * kInputPieces +
                             static_cast<std::size_t>(warps) * tokens * kSumStride * 4;
   const std::size_t stage =
-      static_cast<std::size_t>(warps) * static_cast<std::size_t>(few_stage_bytes(kind) + 8);
-  if (warps * 32 > kFewThreads || fixed + 2 * stage > limits.shared_bytes) return plan;
+      static_cast<std::size_t>(warps) * static_cast<std::size_t>(few_stage_bytes(kind) + 16);
+  if (warps > kFewWarps || fixed + 2 * stage > limits.shared_bytes) return plan;
   const int peers =
       std::min(std::max(1, limits.multiprocessors / plan.slices), ceil_divide(args.units, groups));
   const int units = ceil_divide(args.units, peers);  // of a thread block
@@ -93,14 +95,17 @@ ProductPlan with_groups(const ProductArgs& args, WeightKind kind, const ProductL
   plan.kernel = kernels_of(kind).few;
   plan.groups = groups;
   plan.thread_blocks = plan.slices * peers;
-  plan.threads = warps * 32;
-  const int all_stages =
-      std::max(2, group_units * ceil_divide(plan.chunk_blocks, few_stage_blocks(kind)));
-  plan.stages =
-      std::min({kMostStages, all_stages, static_cast<int>((limits.shared_bytes - fixed) / stage)});
+  plan.threads = (warps + 1 + (kind == WeightKind::bfloat ? 0 : kCopyWarps)) * 32;
+  plan.unit_stages = ceil_divide(plan.chunk_blocks, few_stage_blocks(kind));
+  const int all_stages = std::max(2, group_units * plan.unit_stages);
+  const int useful = std::max(3, static_cast<int>(kMostWayBytes / stage));
+  plan.stages = std::min(
+      {kMostStages, useful, all_stages, static_cast<int>((limits.shared_bytes - fixed) / stage)});
   plan.shared_bytes = fixed + static_cast<std::size_t>(plan.stages) * stage;
   const double way = static_cast<double>(plan.stages) * warps * few_stage_bytes(kind);
-  const double share = plan.stages == all_stages ? 1.0 : std::min(1.0, way / kWayBytes);
+  const double copy = plan.slice_chunks * few_stage_bytes(kind) / 2.0;
+  const double share = (plan.stages == all_stages ? 1.0 : std::min(1.0, way / kWayBytes)) /
+                       (kind == WeightKind::bfloat ? 1.0 : 1.0 + kCopyBytes / copy);
   // A multiprocessor can read faster than its share while others have nothing
   // left to read.
   const double most =

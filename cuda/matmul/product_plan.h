@@ -20,11 +20,17 @@ struct ProductPlan {
   const void* kernel = nullptr;
   int token_tiles = 0;
   int chunk_blocks = 0, chunks = 0;
-  int slices = 1, slice_chunks = 0, groups = 1, stages = 1;
+  int slices = 1, slice_chunks = 0, groups = 1, stages = 1, unit_stages = 1;
   int cluster = 1;  // thread blocks
   int thread_blocks = 0, threads = 0;
   std::size_t shared_bytes = 0;
   double cost = 0;
+
+  // few_tokens: x slice, y which of those that share units; others: all in x.
+  dim3 grid() const {
+    const auto all = static_cast<unsigned>(thread_blocks), x = static_cast<unsigned>(slices);
+    return token_tiles == 0 ? dim3(x, all / x) : dim3(all);
+  }
 };
 
 // How deterministic sums cut the columns of a matrix into chunks; depends on nothing else.

@@ -99,10 +99,6 @@ __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-__device__ __forceinline__ void arrive(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
 // A box of a tensor map to shared memory; `column`, `row`: of its first element.
 __device__ __forceinline__ void copy_box(std::uint32_t to, const void* map, int column, int row,
                                          std::uint32_t barrier) {

@@ -50,7 +50,7 @@ template <WeightKind kKind, int kTokenTiles>
 class StageCopies {
  public:
   using Layout = WideLayout<kKind, kTokenTiles>;
-  static constexpr int kPanels = kTilePanels / kCopyWarps;
+  static constexpr int kPanels = kTilePanels / kTileCopyWarps;
   static constexpr bool kBoxes = kKind == WeightKind::bfloat;
 
   __device__ __forceinline__ StageCopies(const ProductArgs& args, const WideMaps& maps,
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(wide_threads(kTokenTiles), 1)
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);  // uniform to the compiler too
   if (threadIdx.x == 0) {
     for (int i = 0; i < Layout::kStages; ++i) {
-      init_barrier(shared + Layout::kFull + 8 * i, kCopyWarps);
+      init_barrier(shared + Layout::kFull + 8 * i, kTileCopyWarps);
       init_barrier(shared + Layout::kEmpty + 8 * i, Layout::kWarps);
     }
     fence_barriers();
