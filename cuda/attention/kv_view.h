@@ -11,7 +11,8 @@ namespace quire::cuda {
 //   K [kv_heads][page_size][head_size], then V of the same shape, in 16-bit types and int8;
 //   fp8 (e4m3): K as these, V [kv_heads][page_size / 16][head_size][16], a box's tokens in the
 //   order of fp8_slot, so that the tensor cores can sum over tokens; K is rotated, see write_kv;
-//   for int8 and fp8 then the scales of K and of V, float [kv_heads][page_size] each.
+//   for int8 and fp8 then the scales of K and of V, float [kv_heads][page_size] each; those that
+//   write_kv writes for fp8 are fp8_scale.
 // So 16 consecutive tokens of one head are one box of rows for a bulk tensor copy at every page
 // size (a multiple of 16; 8 works too, in boxes of 8).
 struct KvView {
@@ -38,6 +39,12 @@ constexpr int kFp8Box = 16;
 constexpr int fp8_slot(int token) {
   return token % 8 / 2 * 4 + token / 8 * 2 + token % 2;
 }
+
+// Scales of fp8 are powers of two, 2^(8 i - 2) of keys and 2^(8 i - 5) of values, the least by
+// which the largest element stays within the type: as it has an exponent of its own for each
+// element, with seven binades below the largest nothing is lost. So most neighbours have the same
+// scale, which kernels can make use of.
+constexpr int kFp8ScaleStep = 8, kFp8KeyScale = -2, kFp8ValueScale = -5;
 
 // The sequences of a pass in one KV group, device memory; written once per pass, read by all its
 // layers. Entries from `*count` on are padding and must not be read.

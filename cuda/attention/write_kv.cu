@@ -214,6 +214,15 @@ __device__ void write_fp8(const KvView& kv, std::byte* slab, int head, int token
   to[kFp8Box] = static_cast<std::byte>(two >> 8);
 }
 
+// The least 2^(kFp8ScaleStep i + first) that is `ratio` or more, where ratio is finite; of 0, one
+// with an inverse.
+__device__ float fp8_scale(float ratio, int first) {
+  static_assert(kFp8ScaleStep == 8);
+  const int exponent = ((__float_as_int(ratio) + 0x7fffff) >> 23) - 127;
+  const int i = ratio == 0 ? 0 : min((exponent - first + 7) >> 3, 16);
+  return __int_as_float((8 * i + first + 127) << 23);
+}
+
 // Pairs 2 (lane + 32 j) of a head to its place, token `token` of a page; `head` counts the keys'
 // heads, then the values'.
 template <int kPairs>
@@ -233,7 +242,12 @@ __device__ void write_page(const WriteKvCall& call, const float2 (&pairs)[kPairs
     // Below this, which is nothing beside any sum, the inverse would be infinite.
     if (largest < 1e-30f) largest = 0;
     scale = largest / most;
-    inverse = largest > 0 ? most / largest : 0;
+    if (kv.type == KvType::fp8) {
+      scale = fp8_scale(scale, head < kv.kv_heads ? kFp8KeyScale : kFp8ValueScale);
+      inverse = 1 / scale;
+    } else {
+      inverse = largest > 0 ? most / largest : 0;
+    }
     const std::size_t tokens = static_cast<std::size_t>(2) * kv.kv_heads * kv.page_size;
     if (lane == 0) reinterpret_cast<float*>(slab + tokens * kv.head_size)[place] = scale;
   }

@@ -65,11 +65,21 @@ __device__ inline void store_shared(unsigned to, float4 from) {
 __device__ inline void store_shared(unsigned to, float from) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(from) : "memory");
 }
-__device__ inline void load_shared(float (&to)[2], unsigned from) {
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
-               : "=f"(to[0]), "=f"(to[1])
+__device__ inline void store_shared(unsigned to, float2 from) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(from.x), "f"(from.y) : "memory");
+}
+__device__ inline float2 load_shared_two(unsigned from) {
+  float2 to;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(to.x), "=f"(to.y) : "r"(from) : "memory");
+  return to;
+}
+__device__ inline float4 load_shared_four(unsigned from) {
+  float4 to;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(to.x), "=f"(to.y), "=f"(to.z), "=f"(to.w)
                : "r"(from)
                : "memory");
+  return to;
 }
 __device__ inline float load_shared(unsigned from) {
   float value;

@@ -3,8 +3,9 @@
 namespace quire::cuda::hopper {
 
 ForwardKernel fp8_forward_kernel_128(const ForwardChoice& choice) {
-  return choice.soft_cap ? forward_instance<Fp8Forward128, true, __nv_fp8_e4m3>()
-                         : forward_instance<Fp8Forward128, false, __nv_fp8_e4m3>();
+  if (choice.soft_cap) return forward_instance<Fp8Forward128Short, true, __nv_fp8_e4m3>();
+  if (choice.short_rows) return forward_instance<Fp8Forward128Short, false, __nv_fp8_e4m3>();
+  return forward_instance<Fp8Forward128, false, __nv_fp8_e4m3>();
 }
 
 }  // namespace quire::cuda::hopper

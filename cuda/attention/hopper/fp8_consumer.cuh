@@ -8,9 +8,13 @@ namespace quire::cuda::hopper {
 // Queries come in bf16 and are rounded to e4m3 with a scale for each row.
 //
 // The scales of values stand in the exponents: weights are 2^(score + log2(scale) - base), where
-// the base is 8 below the largest of such sums, so that weights lie in 0 ... 256 however much
-// scales differ; the sum of the softmax takes each weight times 1 / scale. The tensor cores keep
-// few bits of sums of 8-bit products, so a block's sums start anew and are added in float32.
+// the base is 8 below the largest of such sums, so that weights stay in the type's range however
+// much scales differ; the sum of the softmax takes each weight times 1 / scale. A block whose keys
+// all have one scale, and whose values have, both powers of two, needs no more than numbers for the
+// whole block, and gives the same bits: reading tables of scales takes as long as the products.
+//
+// The tensor cores keep few bits of sums of 8-bit products, so every kSumBlocks blocks the sums are
+// put away, added in float32 to those in shared memory, and start anew.
 //
 // Registers of scores become the first operand of the product with the values as they are, because
 // values lie in the order of fp8_slot.
@@ -40,11 +44,12 @@ struct Fp8Consumer : ConsumerRows<Shape> {
   // Behind the rounded queries, in the place of their own bf16: their scales.
   static constexpr int kQueryScales =
       kHeadSize == 64 ? kOwnBytes / 2 : kHeadSize / 128 * kPartBytes;
-  static constexpr float kHeadroom = 8;  // the largest weight is 2^kHeadroom, below 448
   static constexpr float kLargest = 448;
-
-  // Whether registers suffice to add a block's sums while the next scores are computed.
-  static constexpr bool kAddBeside = kBlockKeys / 2 + kHeadSize <= 192;
+  static constexpr float kLeastQuery = 0x1p-60f;  // of a row of zeros: its factor stays positive
+  static constexpr unsigned kSumBlocks = 8;
+  // The largest weight when a maximum is taken; how far scores may pass it before it is taken
+  // anew, as powers of two: together below 448.
+  static constexpr float kHeadroom = 8, kRescaleAbove = 0.8f;
 
   using Scores = float[kBlockKeys / 2];
   using Weights = unsigned[kSteps][4];
@@ -52,9 +57,9 @@ struct Fp8Consumer : ConsumerRows<Shape> {
   struct State {
     Scores scores;
     Weights weights;
-    Sums block_sums;        // of the block whose weights are at hand
-    Sums sums;              // of the blocks before it
-    float rescale[2];       // what these are to be multiplied with then
+    Sums sums;              // since others were put away
+    float rescale[2];       // what those are to be multiplied with
+    bool put_away;          // whether there are any
     float maximum[2];       // of score + log2(scale)
     float sum[2];           // of weight / scale, of this thread's keys alone
     float query_factor[2];  // from products of codes and the key's scale to scores
@@ -103,7 +108,8 @@ struct Fp8Consumer : ConsumerRows<Shape> {
                    codes);
     }
     if (half == 0) {
-      store_shared(own_queries(stage) + kQueryScales + own_row * 4, largest / kLargest);
+      store_shared(own_queries(stage) + kQueryScales + own_row * 4,
+                   fmaxf(largest, kLeastQuery) / kLargest);
     }
     publish_shared_writes();
     Rows::sync_warpgroup();
@@ -136,39 +142,14 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     begin_products();
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      const unsigned long long b = values + (step * 32 * kHeadSize >> 4);
-      if (step == 0) {
-        multiply_registers<Element, 0>(sums, weights[step], b);
-      } else {
-        multiply_registers<Element, 1>(sums, weights[step], b);
-      }
+      multiply_registers<Element, 1>(sums, weights[step], values + (step * 32 * kHeadSize >> 4));
     }
     commit_products();
   }
 
-  // Products of codes become score + log2(scale of the value), all in base 2.
-  __device__ void scale_scores(State& state, int stage) const {
-#pragma unroll
-    for (int i = 0; i < kBlockKeys / 8; ++i) {
-      unsigned two[4];  // of two keys
-      load_shared(two, pipe.scales(stage) + (8 * i + lane() % 4 * 2) * 8);
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const float key_scale = __uint_as_float(two[2 * e]);
-        const float value_exponent = __uint_as_float(two[2 * e + 1]);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          float& score = state.scores[4 * i + 2 * half + e];
-          const float scaled = __fmul_rn(score, key_scale);
-          score = kSoftCap ? capped(scaled * state.query_factor[half]) + value_exponent
-                           : __fmaf_rn(scaled, state.query_factor[half], value_exponent);
-        }
-      }
-    }
-  }
-  __device__ float capped(float score) const {
-    return __fmaf_rn(-2 * args.soft_cap,
-                     reciprocal_fast(exp2_fast(score * args.soft_cap_inner) + 1.0f), args.soft_cap);
+  // Two of a table's scales, of the thread's columns in the i-th eight keys.
+  __device__ float2 scales_of(unsigned table, int i) const {
+    return load_shared_two(table + lane() % 4 * Pipe::kMemory.scale_lane_bytes + i * 8);
   }
 
   // What exponents are taken from.
@@ -176,50 +157,147 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     return maximum == kNoScore ? 0.0f : maximum - kHeadroom;
   }
 
-  // The softmax of the block's scores; `kMasked`: some row does not see all its keys. A row that
-  // sees nothing of a block keeps its bits.
-  template <bool kMasked>
-  __device__ float2 softmax(State& state, int block, int stage, int query_stage) const {
-    scale_scores(state, stage);
-    if constexpr (kMasked) {
-      int first_key[2], end_key[2];
-      Rows::find_keys(pipe.load_tile(query_stage), first_key, end_key);
-      mask_scores(state.scores, first_key, end_key, block * kBlockKeys + lane() % 4 * 2);
-    }
-    float rescale[2], bases[2];
+  // What is said of a block's scales.
+  struct BlockScales {
+    float key, value_exponent, inverse;  // where they are alike
+    bool alike;
+  };
+  __device__ BlockScales block_scales(int stage) const {
+    const float4 four = load_shared_four(pipe.block_scales(stage));
+    return {four.x, four.y, four.z, __any_sync(0xffffffffu, four.w != 0) != 0};
+  }
+
+  // Products of codes to products of the queries' codes with keys.
+  __device__ void scale_scores(Scores& scores, int stage) const {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float most = largest_score(state.scores, half);
-      const float old = base(state.maximum[half]);
-      const bool first = state.maximum[half] == kNoScore;
-      rescale[half] = 1;
-      if (most > state.maximum[half]) {
-        state.maximum[half] = most;
-        rescale[half] = first ? 0.0f : exp2_fast(old - base(most));
-      }
-      bases[half] = base(state.maximum[half]);
+    for (int i = 0; i < kBlockKeys / 8; ++i) {
+      const float2 two = scales_of(pipe.key_scales(stage), i);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) scores[4 * i + e] *= e % 2 == 0 ? two.x : two.y;
     }
+  }
+
+  // The largest score + log2(scale of the value) of a row.
+  __device__ void largest_scores(float (&most)[2], const Scores& scores, const float (&factor)[2],
+                                 int stage) const {
+    most[0] = most[1] = kNoScore;
+#pragma unroll
+    for (int i = 0; i < kBlockKeys / 8; ++i) {
+      const float2 two = scales_of(pipe.value_exponents(stage), i);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        most[e / 2] = fmaxf(
+            most[e / 2], __fmaf_rn(scores[4 * i + e], factor[e / 2], e % 2 == 0 ? two.x : two.y));
+      }
+    }
+#pragma unroll
+    for (float& row : most) row = quad_largest(row);
+  }
+
+  // Takes the largest score + log2(scale of the value) of a row's block into account. Returns what
+  // exponents are taken from and what sums have to be multiplied with.
+  __device__ static float2 raise(float& maximum, float most) {
+    const float old = base(maximum);
+    const bool first = maximum == kNoScore;
+    if (most > maximum + kRescaleAbove) maximum = most;
+    const float now = base(maximum);
+    return make_float2(now, first ? 0.0f : exp2_fast(old - now));
+  }
+
+  // Scores, times `factor`, to weights, with what raise() said of the rows.
+  __device__ void weigh(State& state, const float (&factor)[2], const float2 (&raised)[2],
+                        int stage) const {
+    Scores& scores = state.scores;
     float sums[2][2] = {};
 #pragma unroll
     for (int i = 0; i < kBlockKeys / 8; ++i) {
-      float inverse[2];
-      load_shared(inverse, pipe.inverse_scales(stage) + (8 * i + lane() % 4 * 2) * 4);
+      const float2 exponents = scales_of(pipe.value_exponents(stage), i);
+      const float2 inverse = scales_of(pipe.inverse_scales(stage), i);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          float& score = state.scores[4 * i + 2 * half + e];
-          score = exp2_fast(__fadd_rn(score, -bases[half]));
-          sums[half][e] = __fmaf_rn(score, inverse[e], sums[half][e]);
-        }
+      for (int e = 0; e < 4; ++e) {
+        const int half = e / 2;
+        const float exponent = __fadd_rn(e % 2 == 0 ? exponents.x : exponents.y, -raised[half].x);
+        float& score = scores[4 * i + e];
+        score = exp2_fast(__fmaf_rn(score, factor[half], exponent));
+        sums[half][e % 2] = __fmaf_rn(score, e % 2 == 0 ? inverse.x : inverse.y, sums[half][e % 2]);
       }
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       state.sum[half] =
-          __fmaf_rn(state.sum[half], rescale[half], __fadd_rn(sums[half][0], sums[half][1]));
+          __fmaf_rn(state.sum[half], raised[half].y, __fadd_rn(sums[half][0], sums[half][1]));
     }
-    return make_float2(rescale[0], rescale[1]);
+  }
+  // The same where scales are alike. Bits are the same too, as the scales are powers of two.
+  __device__ static void weigh_alike(State& state, const float (&factor)[2],
+                                     const float2 (&raised)[2], const BlockScales& scales) {
+    float exponent[2], sums[2][2] = {};
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      exponent[half] = __fadd_rn(scales.value_exponent, -raised[half].x);
+    }
+#pragma unroll
+    for (int i = 0; i < kBlockKeys / 2; ++i) {
+      const int half = i / 2 % 2;
+      float& score = state.scores[i];
+      score = exp2_fast(__fmaf_rn(score, factor[half], exponent[half]));
+      sums[half][i % 2] = __fadd_rn(sums[half][i % 2], score);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float sum = __fadd_rn(__fmul_rn(sums[half][0], scales.inverse),
+                                  __fmul_rn(sums[half][1], scales.inverse));
+      state.sum[half] = __fmaf_rn(state.sum[half], raised[half].y, sum);
+    }
+  }
+
+  // The softmax of the block's scores; `kMasked`: some row does not see all its keys. Returns what
+  // sums have to be multiplied with. A row that sees nothing of a block keeps its bits.
+  template <bool kMasked>
+  __device__ float2 softmax(State& state, const BlockScales& scales, int block, int stage,
+                            int query_stage) const {
+    float factor[] = {state.query_factor[0], state.query_factor[1]};
+    if (scales.alike) {
+      factor[0] *= scales.key;
+      factor[1] *= scales.key;
+    } else {
+      scale_scores(state.scores, stage);
+    }
+    if constexpr (kSoftCap) {
+      cap_scores(state.scores, factor);
+      factor[0] = factor[1] = 1;
+    }
+    if constexpr (kMasked) {
+      int first_key[2], end_key[2];
+      Rows::find_keys(pipe.load_tile(query_stage), first_key, end_key);
+      mask_scores(state.scores, first_key, end_key, block * kBlockKeys + lane() % 4 * 2);
+    }
+    float most[2];
+    if (scales.alike) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        most[half] =
+            __fmaf_rn(largest_score(state.scores, half), factor[half], scales.value_exponent);
+      }
+    } else {
+      largest_scores(most, state.scores, factor, stage);
+    }
+    const float2 raised[] = {raise(state.maximum[0], most[0]), raise(state.maximum[1], most[1])};
+    if (scales.alike) {
+      weigh_alike(state, factor, raised, scales);
+    } else {
+      weigh(state, factor, raised, stage);
+    }
+    release(Pipe::kScales, stage);
+    return make_float2(raised[0].y, raised[1].y);
+  }
+  __device__ void cap_scores(Scores& scores, const float (&factor)[2]) const {
+#pragma unroll
+    for (int i = 0; i < kBlockKeys / 2; ++i) {
+      const float inner = scores[i] * factor[i / 2 % 2] * args.soft_cap_inner;
+      scores[i] =
+          __fmaf_rn(-2 * args.soft_cap, reciprocal_fast(exp2_fast(inner) + 1.0f), args.soft_cap);
+    }
   }
 
   // Weights to e4m3: of 32 keys, four tiles of 8, each register has two tiles of one row.
@@ -235,10 +313,43 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     }
   }
 
-  __device__ static void add_block(State& state) {
+  // Where the thread's sums i, i + 1, i + 2, i + 3 are put away.
+  __device__ unsigned place_of_sums(int i) const {
+    return pipe.sums() + ((i / 4 * kPolicy.warpgroups + warpgroup) * 128 + thread) * 16;
+  }
+
+  // The thread's sums i ... i + 3 with those that were put away.
+  __device__ float4 whole_sums(const State& state, int i) const {
+    const float4 earlier = load_shared_four(place_of_sums(i));
+    return make_float4(__fmaf_rn(earlier.x, state.rescale[0], state.sums[i]),
+                       __fmaf_rn(earlier.y, state.rescale[0], state.sums[i + 1]),
+                       __fmaf_rn(earlier.z, state.rescale[1], state.sums[i + 2]),
+                       __fmaf_rn(earlier.w, state.rescale[1], state.sums[i + 3]));
+  }
+
+  __device__ void put_away(State& state) const {
 #pragma unroll
-    for (int i = 0; i < kHeadSize / 2; ++i) {
-      state.sums[i] = __fmaf_rn(state.sums[i], state.rescale[i / 2 % 2], state.block_sums[i]);
+    for (int i = 0; i < kHeadSize / 2; i += 4) {
+      const float4 sums = state.put_away ? whole_sums(state, i)
+                                         : make_float4(state.sums[i], state.sums[i + 1],
+                                                       state.sums[i + 2], state.sums[i + 3]);
+      store_shared(place_of_sums(i), sums);
+      state.sums[i] = state.sums[i + 1] = state.sums[i + 2] = state.sums[i + 3] = 0;
+    }
+    state.put_away = true;
+    state.rescale[0] = state.rescale[1] = 1;
+  }
+
+  __device__ static void rescale(State& state, float2 factors) {
+    if (!__any_sync(0xffffffffu, factors.x != 1.0f || factors.y != 1.0f)) return;
+    state.rescale[0] *= factors.x;
+    state.rescale[1] *= factors.y;
+#pragma unroll
+    for (int i = 0; i < kHeadSize / 2; i += 4) {
+      state.sums[i] *= factors.x;
+      state.sums[i + 1] *= factors.x;
+      state.sums[i + 2] *= factors.y;
+      state.sums[i + 3] *= factors.y;
     }
   }
 
@@ -272,49 +383,53 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     Rows::sync_warpgroup();
   }
 
-  // The sums of the block before, whose weights are at hand, and the scores of this one. With
-  // `overlap` the softmax runs beside the products for the sums, and the registers of both are
-  // taken at once; else the warpgroups' softmax runs beside the other's products.
+  // The scores of this block and the sums of the one before, whose weights are at hand, are started
+  // together; the softmax runs beside the latter.
   template <bool kMasked>
   __device__ void step(State& state, int block, int query_stage) const {
     const RingPlace<kStages> earlier(state.uses);
     const RingPlace<kStages> place(++state.uses);
-    if constexpr (kPolicy.overlap) {
-      MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
-      wait_for_turn();
-      start_scores(state.scores, query_stage, place.stage);
-      MemoryBarrier::wait(pipe.arrived(Pipe::kValues, earlier.stage), earlier.parity);
-      start_sums(state.block_sums, state.weights, earlier.stage);
-      pass_turn();
-      wait_products<1>();
-    } else {
-      MemoryBarrier::wait(pipe.arrived(Pipe::kValues, earlier.stage), earlier.parity);
-      wait_for_turn();
-      start_sums(state.block_sums, state.weights, earlier.stage);
-      wait_products<0>();
-      hold(state.block_sums);
-      release(Pipe::kValues, earlier.stage);
-      if constexpr (!kAddBeside) add_block(state);
-      MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
-      start_scores(state.scores, query_stage, place.stage);
-      pass_turn();
-      if constexpr (kAddBeside) add_block(state);
-      wait_products<0>();
-    }
+    MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
+    const BlockScales scales = block_scales(place.stage);
+    wait_for_turn();
+    start_scores(state.scores, query_stage, place.stage);
+    MemoryBarrier::wait(pipe.arrived(Pipe::kValues, earlier.stage), earlier.parity);
+    start_sums(state.sums, state.weights, earlier.stage);
+    pass_turn();
+    wait_products<1>();
     hold(state.scores);
-    const float2 rescale = softmax<kMasked>(state, block, place.stage, query_stage);
     release(Pipe::kKeys, place.stage);
-    if constexpr (kPolicy.overlap) {
-      Rows::keep_before_wait(state.sum[0] + state.sum[1]);
-      wait_products<0>();
-      hold(state.block_sums);
-      release(Pipe::kValues, earlier.stage);
-      add_block(state);
-    }
+    const float2 factors = softmax<kMasked>(state, scales, block, place.stage, query_stage);
+    Rows::keep_before_wait(state.sum[0] + state.sum[1]);
+    wait_products<0>();
+    hold(state.sums);
+    release(Pipe::kValues, earlier.stage);
     if constexpr (kMasked) mend_values(query_stage, block, place);
-    state.rescale[0] = rescale.x;
-    state.rescale[1] = rescale.y;
     pack(state.weights, state.scores);
+    if ((block + 1u) % kSumBlocks == 0) put_away(state);
+    rescale(state, factors);
+  }
+
+  // What comes before the first step, and after the last.
+  __device__ void first_scores(State& state, int block, int query_stage) const {
+    const RingPlace<kStages> place(state.uses);
+    MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
+    const BlockScales scales = block_scales(place.stage);
+    start_scores(state.scores, query_stage, place.stage);
+    wait_products<0>();
+    hold(state.scores);
+    release(Pipe::kKeys, place.stage);
+    softmax<true>(state, scales, block, place.stage, query_stage);
+    mend_values(query_stage, block, place);
+    pack(state.weights, state.scores);
+  }
+  __device__ void last_sums(State& state) const {
+    const RingPlace<kStages> last(state.uses++);
+    MemoryBarrier::wait(pipe.arrived(Pipe::kValues, last.stage), last.parity);
+    start_sums(state.sums, state.weights, last.stage);
+    wait_products<0>();
+    hold(state.sums);
+    release(Pipe::kValues, last.stage);
   }
 
   // Returns the tile. What is known of it is read from shared memory where it is needed: registers
@@ -328,23 +443,14 @@ struct Fp8Consumer : ConsumerRows<Shape> {
                                  (kSoftCap ? 1.0f : args.score_factor);
       state.maximum[half] = kNoScore;
       state.sum[half] = 0;
+      state.rescale[half] = 1;
     }
+    state.put_away = false;
 #pragma unroll
     for (float& sum : state.sums) sum = 0;
 
     int block = blocks.end - 1;
-    const RingPlace<kStages> place(state.uses);
-    MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
-    start_scores(state.scores, query_stage, place.stage);
-    wait_products<0>();
-    hold(state.scores);
-    const float2 rescale = softmax<true>(state, block, place.stage, query_stage);
-    release(Pipe::kKeys, place.stage);
-    mend_values(query_stage, block, place);
-    state.rescale[0] = rescale.x;
-    state.rescale[1] = rescale.y;
-    pack(state.weights, state.scores);
-    --block;
+    first_scores(state, block--, query_stage);
     for (; block >= blocks.begin && block >= blocks.full_end; --block) {
       step<true>(state, block, query_stage);
     }
@@ -354,15 +460,17 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     for (; block >= blocks.begin; --block) step<true>(state, block, query_stage);
     const Tile tile = pipe.load_tile(query_stage);
     release(Pipe::kQuery, query_stage);
-
-    const RingPlace<kStages> last(state.uses);
-    MemoryBarrier::wait(pipe.arrived(Pipe::kValues, last.stage), last.parity);
-    start_sums(state.block_sums, state.weights, last.stage);
-    wait_products<0>();
-    hold(state.block_sums);
-    release(Pipe::kValues, last.stage);
-    add_block(state);
-    ++state.uses;
+    last_sums(state);
+    if (state.put_away) {
+#pragma unroll
+      for (int i = 0; i < kHeadSize / 2; i += 4) {
+        const float4 sums = whole_sums(state, i);
+        state.sums[i] = sums.x;
+        state.sums[i + 1] = sums.y;
+        state.sums[i + 2] = sums.z;
+        state.sums[i + 3] = sums.w;
+      }
+    }
     return tile;
   }
 

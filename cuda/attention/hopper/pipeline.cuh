@@ -36,13 +36,14 @@ struct TileBlocks {
 
 // Shared memory of a thread block and its barriers: of each stage of queries, keys and values one
 // that tells of its arrival and one that tells that the consumers are done with it; of each stage
-// of queries also one that tells that its tile is known. Scales of fp8 come with the keys.
+// of queries also one that tells that its tile is known. Scales of fp8 come with the keys, but
+// their place is released by itself.
 template <class Shape>
 struct Pipeline {
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
   static constexpr ForwardMemory kMemory{kPolicy};
   static constexpr int kConsumerWarps = kPolicy.warpgroups * 4;
-  enum Kind { kQuery = 0, kKeys = 4, kValues = 8, kTile = 12 };
+  enum Kind { kQuery = 0, kKeys = 4, kValues = 8, kTile = 12, kScales = 16 };
 
   unsigned start;
 
@@ -59,12 +60,19 @@ struct Pipeline {
   __device__ unsigned values(int stage) const {
     return start + kMemory.values + stage * kMemory.block_bytes;
   }
-  __device__ unsigned scales(int stage) const {
+  __device__ unsigned key_scales(int stage) const {
     return start + kMemory.scales + stage * kMemory.scale_bytes;
   }
-  __device__ unsigned inverse_scales(int stage) const {
-    return scales(stage) + kPolicy.block_keys * 8;
+  __device__ unsigned value_exponents(int stage) const {
+    return key_scales(stage) + kMemory.scale_table_bytes;
   }
+  __device__ unsigned inverse_scales(int stage) const {
+    return key_scales(stage) + 2 * kMemory.scale_table_bytes;
+  }
+  __device__ unsigned block_scales(int stage) const {
+    return key_scales(stage) + 3 * kMemory.scale_table_bytes;
+  }
+  __device__ unsigned sums() const { return start + kMemory.sums; }
   __device__ unsigned tile(int stage) const { return start + kMemory.tiles + stage * 32; }
 
   __device__ unsigned unused() const { return tile(0) + sizeof(Tile); }
@@ -88,15 +96,16 @@ struct Pipeline {
 
   // By one thread.
   __device__ void create_barriers() const {
-    constexpr int kScales = kPolicy.element_bytes == 1 ? 1 : 0;  // warps that bring them
+    constexpr int kScaleWarps = kPolicy.element_bytes == 1 ? 1 : 0;
     for (int stage = 0; stage < 2; ++stage) {
       for (const Kind kind : {kQuery, kKeys, kValues}) {
-        MemoryBarrier::create(arrived(kind, stage), 1 + (kind == kKeys ? kScales : 0));
+        MemoryBarrier::create(arrived(kind, stage), 1 + (kind == kKeys ? kScaleWarps : 0));
         // The warps that bring values and scales read the tile that comes with queries.
         MemoryBarrier::create(released(kind, stage),
-                              kConsumerWarps + (kind == kQuery ? 1 + kScales : 0));
+                              kConsumerWarps + (kind == kQuery ? 1 + kScaleWarps : 0));
       }
       MemoryBarrier::create(arrived(kTile, stage), 1);
+      MemoryBarrier::create(released(kScales, stage), kConsumerWarps);
     }
     MemoryBarrier::publish();
   }
@@ -106,7 +115,8 @@ struct Pipeline {
 template <int kRing>
 struct RingPlace {
   int stage, parity;
-  __device__ explicit RingPlace(int count) : stage(count % kRing), parity(count / kRing & 1) {}
+  __device__ explicit RingPlace(unsigned count)
+      : stage(static_cast<int>(count % kRing)), parity(static_cast<int>(count / kRing & 1)) {}
 };
 
 }  // namespace quire::cuda::hopper

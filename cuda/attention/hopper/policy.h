@@ -24,12 +24,12 @@ struct ForwardPolicy {
 
 // The policies, as types for nvcc's sake.
 struct Forward64 {
-  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, false, 32, 160};
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, false, false, 32, 160};
 };
 // With fewer rows in a tile less is masked away or empty in short prompts; with more registers
 // there is room for a cap.
 struct Forward64Short {
-  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, true, false, 40, 232};
+  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, false, false, 40, 232};
 };
 struct Forward128 {
   static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, true, 40, 232};
@@ -49,10 +49,16 @@ struct Forward256Capped {
 
 // Keys and values in fp8: see Fp8Consumer.
 struct Fp8Forward64 {
+  static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, false, true, 32, 160, 1};
+};
+struct Fp8Forward64Short {
   static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, false, false, true, 40, 232, 1};
 };
 struct Fp8Forward128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, false, false, 40, 232, 1};
+  static constexpr ForwardPolicy kPolicy{128, 3, 96, 1, false, false, true, 32, 160, 1};
+};
+struct Fp8Forward128Short {
+  static constexpr ForwardPolicy kPolicy{128, 2, 96, 2, false, false, true, 40, 232, 1};
 };
 
 // Key and value blocks in shared memory, each.
@@ -60,23 +66,28 @@ constexpr int kStages = 2;
 
 // Places in shared memory, in bytes from its 1024-byte aligned start; all swizzled within 8 rows.
 // Queries are [parts][rows][query_row], keys and values [tokens / 8][parts][8][key_row] bytes. In
-// fp8 values are [tokens / 16][head_size][16] bytes without a swizzle, and there are scales: of
-// each key float2 {scale of the key, log2 of that of the value}, then of each 1 / scale of the
-// value.
+// fp8 values are [tokens / 16][head_size][16] bytes without a swizzle; there are scales, and sums
+// that the consumers put away. Of scales there are three tables: scales of keys, log2 of those of
+// values, and 1 / these; each [4][block_keys / 8][2] floats, as the four lanes of a quad want their
+// columns of scores, with 16 bytes between the lanes' so that they lie in other banks.
 struct ForwardMemory {
   int query_bytes, block_bytes, scale_bytes;  // of a stage
-  int query, keys, values, scales, barriers, tiles, total;
+  int scale_lane_bytes, scale_table_bytes;
+  int query, keys, values, scales, sums, barriers, tiles, total;
 
   constexpr explicit ForwardMemory(const ForwardPolicy& policy)
       : query_bytes(policy.rows() * policy.head_size * 2),
         block_bytes(policy.block_keys * policy.head_size * policy.element_bytes),
-        scale_bytes(policy.element_bytes == 1 ? policy.block_keys * 12 : 0),
+        scale_bytes(policy.element_bytes == 1 ? 12 * (policy.block_keys + 16) + 16 : 0),
+        scale_lane_bytes(policy.block_keys + 16),
+        scale_table_bytes(4 * scale_lane_bytes),
         query(0),
         keys(query + policy.query_stages * query_bytes),
         values(keys + kStages * block_bytes),
         scales(values + kStages * block_bytes),
-        barriers(scales + kStages * scale_bytes),
-        tiles(barriers + 128),
+        sums(scales + kStages * scale_bytes),
+        barriers(sums + (policy.element_bytes == 1 ? policy.rows() * policy.head_size * 4 : 0)),
+        tiles(barriers + 160),
         total(tiles + 2 * 32) {}
 };
 

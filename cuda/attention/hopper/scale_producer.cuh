@@ -36,7 +36,7 @@ struct ScaleProducer {
       Scales now = read(tile, blocks, blocks.end - 1);
       for (int block = blocks.end - 1; block >= blocks.begin; --block) {
         const RingPlace<kStages> stage(uses++);
-        MemoryBarrier::wait(pipe.released(Pipe::kKeys, stage.stage), stage.parity ^ 1);
+        MemoryBarrier::wait(pipe.released(Pipe::kScales, stage.stage), stage.parity ^ 1);
         store(blocks, block, stage.stage, now);
         __syncwarp();
         if (lane == 0) MemoryBarrier::arrive(pipe.arrived(Pipe::kKeys, stage.stage));
@@ -68,33 +68,91 @@ struct ScaleProducer {
     return scales;
   }
 
-  // As ForwardMemory says; 0 for keys that are not wanted.
+  // As ForwardMemory says.
   __device__ void store(const TileBlocks& blocks, int block, int stage,
                         const Scales& scales) const {
+    if (store_alike(blocks, block, stage, scales)) return;
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
       const int in_block = 4 * (lane + 32 * i);
       if (in_block >= kPolicy.block_keys) break;
       const int key = block * kPolicy.block_keys + in_block;
-      const int begin = blocks.first_key - key, end = blocks.end_key - key;
-      const float keys[] = {scales.keys[i].x, scales.keys[i].y, scales.keys[i].z, scales.keys[i].w};
-      const float values[] = {scales.values[i].x, scales.values[i].y, scales.values[i].z,
-                              scales.values[i].w};
       float key_scale[4], exponent[4], inverse[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const bool wanted = e >= begin && e < end;
-        const float scale = fmaxf(values[e], kLeastScale);
-        key_scale[e] = wanted ? keys[e] : 0.0f;
-        exponent[e] = wanted ? log2_fast(scale) : 0.0f;
-        inverse[e] = wanted ? reciprocal_fast(scale) : 0.0f;
+        const bool wanted = key + e >= blocks.first_key && key + e < blocks.end_key;
+        key_scale[e] = wanted ? element(scales.keys[i], e) : 1.0f;
+        const float scale = wanted ? value_scale(scales.values[i], e) : 1.0f;
+        exponent[e] = log2_fast(scale);
+        inverse[e] = inverse_of(scale);
       }
-      const unsigned pairs = pipe.scales(stage) + in_block * 8;
-      store_shared(pairs, make_float4(key_scale[0], exponent[0], key_scale[1], exponent[1]));
-      store_shared(pairs + 16, make_float4(key_scale[2], exponent[2], key_scale[3], exponent[3]));
-      store_shared(pipe.inverse_scales(stage) + in_block * 4,
-                   make_float4(inverse[0], inverse[1], inverse[2], inverse[3]));
+#pragma unroll
+      for (int pair = 0; pair < 2; ++pair) {
+        const int e = 2 * pair;
+        const unsigned place =
+            (in_block % 8 / 2 + pair) * Pipe::kMemory.scale_lane_bytes + in_block / 8 * 8;
+        store_shared(pipe.key_scales(stage) + place, make_float2(key_scale[e], key_scale[e + 1]));
+        store_shared(pipe.value_exponents(stage) + place,
+                     make_float2(exponent[e], exponent[e + 1]));
+        store_shared(pipe.inverse_scales(stage) + place, make_float2(inverse[e], inverse[e + 1]));
+      }
     }
+  }
+
+  // Whether all wanted keys have one scale, and their values one, both powers of two; says so, and
+  // which.
+  __device__ bool store_alike(const TileBlocks& blocks, int block, int stage,
+                              const Scales& scales) const {
+    unsigned least[2] = {0xffffffffu, 0xffffffffu}, most[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int in_block = 4 * (lane + 32 * i) + e;
+        const int key = block * kPolicy.block_keys + in_block;
+        if (in_block >= kPolicy.block_keys || key < blocks.first_key || key >= blocks.end_key) {
+          continue;
+        }
+        const unsigned bits[] = {__float_as_uint(element(scales.keys[i], e)),
+                                 __float_as_uint(value_scale(scales.values[i], e))};
+#pragma unroll
+        for (int which = 0; which < 2; ++which) {
+          least[which] = min(least[which], bits[which]);
+          most[which] = max(most[which], bits[which]);
+        }
+      }
+    }
+    bool alike = true;
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      least[which] = __reduce_min_sync(0xffffffffu, least[which]);
+      most[which] = __reduce_max_sync(0xffffffffu, most[which]);
+      alike = alike && least[which] == most[which] && is_power(most[which]);
+    }
+    if (lane == 0) {
+      const float value = __uint_as_float(most[1]);
+      store_shared(
+          pipe.block_scales(stage),
+          alike ? make_float4(__uint_as_float(most[0]), log2_fast(value), inverse_of(value), 1)
+                : make_float4(0, 0, 0, 0));
+    }
+    return alike;
+  }
+
+  __device__ static float element(const float4& four, int e) {
+    return e == 0 ? four.x : e == 1 ? four.y : e == 2 ? four.z : four.w;
+  }
+  __device__ static float value_scale(const float4& four, int e) {
+    return fmaxf(element(four, e), kLeastScale);
+  }
+  // Of a positive float's bits: a power of two whose inverse is one too.
+  __device__ static bool is_power(unsigned bits) {
+    return (bits & 0x7fffffu) == 0 && bits >= 2u << 23 && bits <= 252u << 23;
+  }
+  // Exact for powers of two.
+  __device__ static float inverse_of(float scale) {
+    const unsigned bits = __float_as_uint(scale);
+    return is_power(bits) ? __uint_as_float((254u << 23) - bits) : reciprocal_fast(scale);
   }
 };
 

@@ -54,6 +54,12 @@ __device__ inline void mask_scores(float (&scores)[kCount], const int (&first)[2
   }
 }
 
+// Over the threads that share a row.
+__device__ inline float quad_largest(float most) {
+  most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+  return fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+}
+
 // Of all keys of the block.
 template <int kCount>
 __device__ inline float largest_score(const float (&scores)[kCount], int row) {
@@ -63,9 +69,7 @@ __device__ inline float largest_score(const float (&scores)[kCount], int row) {
     largest[0] = fmaxf(largest[0], scores[4 * i + 2 * row]);
     largest[1] = fmaxf(largest[1], scores[4 * i + 2 * row + 1]);
   }
-  float most = fmaxf(largest[0], largest[1]);
-  most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-  return fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+  return quad_largest(fmaxf(largest[0], largest[1]));
 }
 
 // Sums of two rows over the threads that share them.

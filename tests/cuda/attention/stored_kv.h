@@ -56,6 +56,14 @@ inline std::size_t fp8_value_place(int token, int dimension, int head_size) {
          in_box / 8 * 2 + in_box % 2;
 }
 
+// A scale for fp8, `first` being kFp8KeyScale or kFp8ValueScale: mostly as write_kv has it, of some
+// rows twice that, of some any number.
+inline float stored_fp8_scale(const std::vector<float>& row, float least, int first) {
+  if (row[1] > 2.5f) return least;
+  const float steps = std::ceil((std::log2(least) - first) / cuda::kFp8ScaleStep);
+  return std::exp2(cuda::kFp8ScaleStep * steps + first) * (row[0] > 2.5f ? 2 : 1);
+}
+
 // Puts a token's keys (head < kv_heads) or values (the heads after them) into a layer's slab of a
 // page, and adds what the slab then says to `stored`.
 inline void store_token(const cuda::KvView& kv, std::uint8_t* slab, int head, int token,
@@ -65,7 +73,11 @@ inline void store_token(const cuda::KvView& kv, std::uint8_t* slab, int head, in
   const std::size_t tokens = static_cast<std::size_t>(2) * kv.kv_heads * kv.page_size;
   float largest = 0;
   for (const float x : row) largest = std::max(largest, std::fabs(x));
-  const float scale = largest / (kv.type == KvType::int8 ? 127 : 448);
+  float scale = largest / (kv.type == KvType::int8 ? 127 : 448);
+  if (kv.type == KvType::fp8) {
+    scale = stored_fp8_scale(row, scale,
+                             head < kv.kv_heads ? cuda::kFp8KeyScale : cuda::kFp8ValueScale);
+  }
   if (kv.type == KvType::int8 || kv.type == KvType::fp8) {
     std::memcpy(slab + tokens * size + place * 4, &scale, 4);
   }
