@@ -28,6 +28,20 @@ struct MemoryBarrier {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
   }
+  // Whether the phase of this parity has ended.
+  static __device__ bool ended(unsigned barrier, int parity) {
+    int done;
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+        "selp.b32 %0, 1, 0, done;\n"
+        "}\n"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+    return done != 0;
+  }
   // Waits for the end of the phase of this parity.
   static __device__ void wait(unsigned barrier, int parity) {
     asm volatile(

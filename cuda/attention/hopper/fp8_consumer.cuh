@@ -39,11 +39,7 @@ struct Fp8Consumer : ConsumerRows<Shape> {
   static constexpr int kSteps = kBlockKeys / 32;
   static_assert(kBlockKeys % 32 == 0 && (kHeadSize == 64 || kHeadSize % 128 == 0));
   static constexpr int kRow = kPolicy.key_row();  // bytes of a row of keys, and of rounded queries
-  static constexpr int kPartBytes = kPolicy.rows() * kPolicy.query_row();  // of queries
-  static constexpr int kOwnBytes = 64 * kPolicy.query_row();  // of these, the warpgroup's
-  // Behind the rounded queries, in the place of their own bf16: their scales.
-  static constexpr int kQueryScales =
-      kHeadSize == 64 ? kOwnBytes / 2 : kHeadSize / 128 * kPartBytes;
+  static constexpr int kPartBytes = kPolicy.rows() * kRow;  // of codes of queries
   static constexpr float kLargest = 448;
   static constexpr float kLeastQuery = 0x1p-60f;  // of a row of zeros: its factor stays positive
   static constexpr unsigned kSumBlocks = 8;
@@ -59,20 +55,22 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     Weights weights;
     Sums sums;              // since others were put away
     float rescale[2];       // what those are to be multiplied with
-    bool put_away;          // whether there are any
     float maximum[2];       // of score + log2(scale)
     float sum[2];           // of weight / scale, of this thread's keys alone
     float query_factor[2];  // from products of codes and the key's scale to scores
     int uses;               // of the rings of keys and values, before this block
+    bool keys_arrived;      // of the next block
   };
 
-  __device__ unsigned own_queries(int stage) const {
-    return pipe.query(stage) + warpgroup * kOwnBytes;
+  __device__ unsigned own_codes() const { return pipe.query_codes() + warpgroup * 64 * kRow; }
+  __device__ unsigned scale_of_query(int own_row) const {
+    return pipe.query_scales() + (warpgroup * 64 + own_row) * 4;
   }
 
-  // Rounds the warpgroup's queries, two threads a row, in place: rows of half as many bytes from
-  // the start of the same parts.
+  // Rounds the warpgroup's queries, two threads a row, and releases their place.
   __device__ void round_queries(int stage) const {
+    constexpr int kBrought = kPolicy.query_row();
+    const unsigned brought = pipe.query(stage) + warpgroup * 64 * kBrought;
     constexpr int kChunks = kHeadSize / 16;  // of 16 bytes, that a thread reads
     const int own_row = thread / 2, half = thread % 2;
     unsigned pairs[kChunks][4];
@@ -80,7 +78,7 @@ struct Fp8Consumer : ConsumerRows<Shape> {
 #pragma unroll
     for (int i = 0; i < kChunks; ++i) {
       const int chunk = half * kChunks + i;
-      load_shared(pairs[i], own_queries(stage) + chunk / 8 * kPartBytes + own_row * 128 +
+      load_shared(pairs[i], brought + chunk / 8 * kPolicy.rows() * kBrought + own_row * kBrought +
                                 ((chunk % 8) ^ (own_row % 8)) * 16);
 #pragma unroll
       for (const unsigned pair : pairs[i]) {
@@ -90,6 +88,7 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
     const float inverse = largest > 0 ? kLargest / largest : 0.0f;
     Rows::sync_warpgroup();
+    release(Pipe::kRaw, 0);
 #pragma unroll
     for (int i = 0; i < kChunks / 2; ++i) {
       unsigned codes[4];
@@ -103,20 +102,19 @@ struct Fp8Consumer : ConsumerRows<Shape> {
       const int chunk = half * kChunks / 2 + i;
       constexpr int kRowChunks = kRow / 16;
       const int swizzle = kRow == 128 ? own_row % 8 : own_row / 2 % 4;
-      store_shared(own_queries(stage) + chunk / kRowChunks * kPartBytes + own_row * kRow +
+      store_shared(own_codes() + chunk / kRowChunks * kPartBytes + own_row * kRow +
                        ((chunk % kRowChunks) ^ swizzle) * 16,
                    codes);
     }
     if (half == 0) {
-      store_shared(own_queries(stage) + kQueryScales + own_row * 4,
-                   fmaxf(largest, kLeastQuery) / kLargest);
+      store_shared(scale_of_query(own_row), fmaxf(largest, kLeastQuery) / kLargest);
     }
     publish_shared_writes();
     Rows::sync_warpgroup();
   }
 
-  __device__ void start_scores(Scores& scores, int query_stage, int stage) const {
-    const unsigned long long queries = rows_descriptor<kRow>(own_queries(query_stage), 8 * kRow);
+  __device__ void start_scores(Scores& scores, int stage) const {
+    const unsigned long long queries = rows_descriptor<kRow>(own_codes(), 8 * kRow);
     const unsigned long long keys = rows_descriptor<kRow>(pipe.keys(stage), 8 * kHeadSize);
     hold(scores);
     begin_products();
@@ -159,12 +157,13 @@ struct Fp8Consumer : ConsumerRows<Shape> {
 
   // What is said of a block's scales.
   struct BlockScales {
-    float key, value_exponent, inverse;  // where they are alike
-    bool alike;
+    float key, value_exponent, inverse;  // where they are alike,
+    float said;                          // which is so unless this is 0
+    __device__ bool alike() const { return __any_sync(0xffffffffu, said != 0) != 0; }
   };
   __device__ BlockScales block_scales(int stage) const {
     const float4 four = load_shared_four(pipe.block_scales(stage));
-    return {four.x, four.y, four.z, __any_sync(0xffffffffu, four.w != 0) != 0};
+    return {four.x, four.y, four.z, four.w};
   }
 
   // Products of codes to products of the queries' codes with keys.
@@ -256,8 +255,9 @@ struct Fp8Consumer : ConsumerRows<Shape> {
   template <bool kMasked>
   __device__ float2 softmax(State& state, const BlockScales& scales, int block, int stage,
                             int query_stage) const {
+    const bool alike = scales.alike();
     float factor[] = {state.query_factor[0], state.query_factor[1]};
-    if (scales.alike) {
+    if (alike) {
       factor[0] *= scales.key;
       factor[1] *= scales.key;
     } else {
@@ -273,7 +273,7 @@ struct Fp8Consumer : ConsumerRows<Shape> {
       mask_scores(state.scores, first_key, end_key, block * kBlockKeys + lane() % 4 * 2);
     }
     float most[2];
-    if (scales.alike) {
+    if (alike) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         most[half] =
@@ -283,7 +283,7 @@ struct Fp8Consumer : ConsumerRows<Shape> {
       largest_scores(most, state.scores, factor, stage);
     }
     const float2 raised[] = {raise(state.maximum[0], most[0]), raise(state.maximum[1], most[1])};
-    if (scales.alike) {
+    if (alike) {
       weigh_alike(state, factor, raised, scales);
     } else {
       weigh(state, factor, raised, stage);
@@ -330,13 +330,9 @@ struct Fp8Consumer : ConsumerRows<Shape> {
   __device__ void put_away(State& state) const {
 #pragma unroll
     for (int i = 0; i < kHeadSize / 2; i += 4) {
-      const float4 sums = state.put_away ? whole_sums(state, i)
-                                         : make_float4(state.sums[i], state.sums[i + 1],
-                                                       state.sums[i + 2], state.sums[i + 3]);
-      store_shared(place_of_sums(i), sums);
+      store_shared(place_of_sums(i), whole_sums(state, i));
       state.sums[i] = state.sums[i + 1] = state.sums[i + 2] = state.sums[i + 3] = 0;
     }
-    state.put_away = true;
     state.rescale[0] = state.rescale[1] = 1;
   }
 
@@ -389,17 +385,25 @@ struct Fp8Consumer : ConsumerRows<Shape> {
   __device__ void step(State& state, int block, int query_stage) const {
     const RingPlace<kStages> earlier(state.uses);
     const RingPlace<kStages> place(++state.uses);
-    MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
+    const RingPlace<kStages> later(state.uses + 1);
+    if (!state.keys_arrived) {
+      MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
+    }
+    const bool values_arrived =
+        MemoryBarrier::ended(pipe.arrived(Pipe::kValues, earlier.stage), earlier.parity);
     const BlockScales scales = block_scales(place.stage);
     wait_for_turn();
-    start_scores(state.scores, query_stage, place.stage);
-    MemoryBarrier::wait(pipe.arrived(Pipe::kValues, earlier.stage), earlier.parity);
+    start_scores(state.scores, place.stage);
+    if (!values_arrived) {
+      MemoryBarrier::wait(pipe.arrived(Pipe::kValues, earlier.stage), earlier.parity);
+    }
     start_sums(state.sums, state.weights, earlier.stage);
     pass_turn();
     wait_products<1>();
     hold(state.scores);
     release(Pipe::kKeys, place.stage);
     const float2 factors = softmax<kMasked>(state, scales, block, place.stage, query_stage);
+    state.keys_arrived = MemoryBarrier::ended(pipe.arrived(Pipe::kKeys, later.stage), later.parity);
     Rows::keep_before_wait(state.sum[0] + state.sum[1]);
     wait_products<0>();
     hold(state.sums);
@@ -415,13 +419,14 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     const RingPlace<kStages> place(state.uses);
     MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
     const BlockScales scales = block_scales(place.stage);
-    start_scores(state.scores, query_stage, place.stage);
+    start_scores(state.scores, place.stage);
     wait_products<0>();
     hold(state.scores);
     release(Pipe::kKeys, place.stage);
     softmax<true>(state, scales, block, place.stage, query_stage);
     mend_values(query_stage, block, place);
     pack(state.weights, state.scores);
+    state.keys_arrived = false;
   }
   __device__ void last_sums(State& state) const {
     const RingPlace<kStages> last(state.uses++);
@@ -438,16 +443,18 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     const TileBlocks blocks(args, pipe.load_tile(query_stage), kBlockKeys);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      state.query_factor[half] = load_shared(own_queries(query_stage) + kQueryScales +
-                                             (thread / 32 * 16 + lane() / 4 + half * 8) * 4) *
-                                 (kSoftCap ? 1.0f : args.score_factor);
+      state.query_factor[half] =
+          load_shared(scale_of_query(thread / 32 * 16 + lane() / 4 + half * 8)) *
+          (kSoftCap ? 1.0f : args.score_factor);
       state.maximum[half] = kNoScore;
       state.sum[half] = 0;
       state.rescale[half] = 1;
     }
-    state.put_away = false;
 #pragma unroll
-    for (float& sum : state.sums) sum = 0;
+    for (int i = 0; i < kHeadSize / 2; i += 4) {
+      state.sums[i] = state.sums[i + 1] = state.sums[i + 2] = state.sums[i + 3] = 0;
+      store_shared(place_of_sums(i), make_float4(0, 0, 0, 0));
+    }
 
     int block = blocks.end - 1;
     first_scores(state, block--, query_stage);
@@ -461,17 +468,24 @@ struct Fp8Consumer : ConsumerRows<Shape> {
     const Tile tile = pipe.load_tile(query_stage);
     release(Pipe::kQuery, query_stage);
     last_sums(state);
-    if (state.put_away) {
 #pragma unroll
-      for (int i = 0; i < kHeadSize / 2; i += 4) {
-        const float4 sums = whole_sums(state, i);
-        state.sums[i] = sums.x;
-        state.sums[i + 1] = sums.y;
-        state.sums[i + 2] = sums.z;
-        state.sums[i + 3] = sums.w;
-      }
+    for (int i = 0; i < kHeadSize / 2; i += 4) {
+      const float4 sums = whole_sums(state, i);
+      state.sums[i] = sums.x;
+      state.sums[i + 1] = sums.y;
+      state.sums[i + 2] = sums.z;
+      state.sums[i + 3] = sums.w;
     }
     return tile;
+  }
+
+  __device__ void take_tile(State& state, int query_stage) const {
+    round_queries(query_stage);
+    const Tile tile = compute(state, query_stage);
+    float sums[] = {state.sum[0], state.sum[1]};
+    sum_quad(sums);
+    const float bases[] = {base(state.maximum[0]), base(state.maximum[1])};
+    Rows::store(state.sums, bases, sums, tile);
   }
 
   __device__ void run() const {
@@ -482,12 +496,10 @@ struct Fp8Consumer : ConsumerRows<Shape> {
       const RingPlace<kPolicy.query_stages> place(count);
       MemoryBarrier::wait(pipe.arrived(Pipe::kQuery, place.stage), place.parity);
       if (pipe.load_tile(place.stage).rows == 0) return;
-      round_queries(place.stage);
-      const Tile tile = compute(state, place.stage);
-      float sums[] = {state.sum[0], state.sum[1]};
-      sum_quad(sums);
-      const float bases[] = {base(state.maximum[0]), base(state.maximum[1])};
-      Rows::store(state.sums, bases, sums, tile);
+      // What follows from the thread's number is computed anew: registers are short.
+      Fp8Consumer here = *this;
+      asm volatile("" : "+r"(here.thread));
+      here.take_tile(state, place.stage);
     }
   }
 };

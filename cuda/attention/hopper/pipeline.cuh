@@ -37,13 +37,13 @@ struct TileBlocks {
 // Shared memory of a thread block and its barriers: of each stage of queries, keys and values one
 // that tells of its arrival and one that tells that the consumers are done with it; of each stage
 // of queries also one that tells that its tile is known. Scales of fp8 come with the keys, but
-// their place is released by itself.
+// their place is released by itself; so is that of fp8's queries, once they are rounded (kRaw).
 template <class Shape>
 struct Pipeline {
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
   static constexpr ForwardMemory kMemory{kPolicy};
   static constexpr int kConsumerWarps = kPolicy.warpgroups * 4;
-  enum Kind { kQuery = 0, kKeys = 4, kValues = 8, kTile = 12, kScales = 16 };
+  enum Kind { kQuery = 0, kKeys = 4, kValues = 8, kTile = 12, kRaw = 12, kScales = 16 };
 
   unsigned start;
 
@@ -52,8 +52,10 @@ struct Pipeline {
   }
   __device__ unsigned released(Kind kind, int stage) const { return arrived(kind, stage + 2); }
   __device__ unsigned query(int stage) const {
-    return start + kMemory.query + stage * kMemory.query_bytes;
+    return start + kMemory.query + (kPolicy.fp8() ? 0 : stage * kMemory.query_bytes);
   }
+  __device__ unsigned query_codes() const { return start + kMemory.codes; }
+  __device__ unsigned query_scales() const { return start + kMemory.query_scales; }
   __device__ unsigned keys(int stage) const {
     return start + kMemory.keys + stage * kMemory.block_bytes;
   }
@@ -96,7 +98,7 @@ struct Pipeline {
 
   // By one thread.
   __device__ void create_barriers() const {
-    constexpr int kScaleWarps = kPolicy.element_bytes == 1 ? 1 : 0;
+    constexpr int kScaleWarps = kPolicy.fp8() ? 1 : 0;
     for (int stage = 0; stage < 2; ++stage) {
       for (const Kind kind : {kQuery, kKeys, kValues}) {
         MemoryBarrier::create(arrived(kind, stage), 1 + (kind == kKeys ? kScaleWarps : 0));
@@ -106,6 +108,7 @@ struct Pipeline {
       }
       MemoryBarrier::create(arrived(kTile, stage), 1);
       MemoryBarrier::create(released(kScales, stage), kConsumerWarps);
+      MemoryBarrier::create(released(kRaw, stage), kConsumerWarps);
     }
     MemoryBarrier::publish();
   }

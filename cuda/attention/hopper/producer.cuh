@@ -11,7 +11,7 @@ template <class Shape>
 struct Producer {
   using Pipe = Pipeline<Shape>;
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
-  static constexpr bool kFp8 = kPolicy.element_bytes == 1;
+  static constexpr bool kFp8 = kPolicy.fp8();
   static constexpr int kQueryRow = kPolicy.query_row();
   static constexpr int kParts = kPolicy.head_size * 2 / kQueryRow;  // of a row of queries
 
@@ -46,7 +46,7 @@ struct Producer {
       int page = page_of(tile, blocks, block);
       bring<Pipe::kKeys>(tile, uses++, block, page);
       page = page_of(tile, blocks, block - 1);
-      bring_queries(tile, place);
+      bring_queries(tile, count, place);
       while (--block >= blocks.begin) {
         const int later_page = page_of(tile, blocks, block - 1);
         bring<Pipe::kKeys>(tile, uses++, block, page);
@@ -143,9 +143,12 @@ struct Producer {
     }
   }
 
-  __device__ void bring_queries(const Tile& tile,
+  __device__ void bring_queries(const Tile& tile, int count,
                                 const RingPlace<kPolicy.query_stages>& place) const {
     post(place, tile);
+    if constexpr (kFp8) {
+      MemoryBarrier::wait(pipe.released(Pipe::kRaw, 0), RingPlace<1>(count).parity ^ 1);
+    }
     const unsigned barrier = pipe.arrived(Pipe::kQuery, place.stage);
     if (lane == 0) MemoryBarrier::arrive_expecting(barrier, Pipe::kMemory.query_bytes);
     __syncwarp();
