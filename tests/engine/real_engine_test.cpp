@@ -41,36 +41,17 @@ TEST_CASE("long prompts are the same in chunks, from the cache, in a batch, at a
 
 TEST_CASE("a long prompt in chunks of 1 and 7, or preempted, has the answer of one at once",
           "[real]") {
-  constexpr int kAnswer = 80;
   for (const auto& [file, golden] :
        {std::pair(kSmolLm2, "smollm2.json"), std::pair(kGemma3, "gemma3.json")}) {
     const std::string path = repository_model(file);
     for (KvType kv : {KvType::f16, KvType::f32, KvType::bf16, KvType::int8}) {
       INFO(file << ", KV type " << static_cast<int>(kv));
-      Request request = sampled(long_golden(golden), 13, kAnswer);
-      EngineOptions options = with("cpu", kv, 2, 16);
+      const Request request = sampled(long_golden(golden), 13, 80);
+      const EngineOptions options = with("cpu", kv, 2, 16);
       Engine engine = open_engine(path, options);
-      request.tenant = "at once";
       const Outcome expected = run(engine, request);
-      for (int tokens : {1, 7}) {
-        request.tenant = std::to_string(tokens);  // finds nothing of the others
-        CHECK(run(engine, request, {.tokens = tokens}) == expected);
-      }
-
-      // Room for two prompts and half of their answers.
-      auto need = Engine::estimate(path, options);
-      REQUIRE(need.ok());
-      options.kv_bytes = (2 * request.tokens.size() + kAnswer) * need->kv_bytes_per_token;
-      Engine narrow = open_engine(path, options);
-      Collector collector;
-      std::vector<RequestId> ids;
-      for (const char* tenant : {"first", "second"}) {
-        request.tenant = tenant;
-        ids.push_back(submit(narrow, request));
-      }
-      run_all(narrow, collector);
-      CHECK(narrow.stats().preemptions > 0);
-      for (const RequestId id : ids) CHECK(collector.outcome(id) == expected);
+      check_chunks(engine, request, {1, 7}, expected);
+      check_preempted(path, options, request, expected);
     }
   }
 }
