@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "emulated.h"
 #include "engine/runs.h"
 
 namespace quire::testing {
@@ -67,7 +68,7 @@ TEST_CASE("log-probabilities are those of the model, sorted, whatever the sampli
 
 TEST_CASE("a padded row of the head is never chosen for text", "[sampling]") {
   Engine engine = open_engine(data_path("tiny/llama"));  // 320 rows, 316 tokens
-  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+  for (std::uint64_t seed = 0; seed < (kEmulated ? 6 : 30); ++seed) {
     Request request = sampled({}, seed, 40);
     request.prompt = "hello";
     request.sampling.temperature = 3.0f;
