@@ -2,18 +2,10 @@
 target_sources(quire_objects PRIVATE
   isa.cpp
   matmul.cpp
-  matmul_scalar.cpp
-  matmul_scalar_bfloat.cpp
   pack.cpp
-  pack_buffer.cpp
-  pack_expand.cpp
-  pack_unpack.cpp)
+  pack_buffer.cpp)
 
-# quire_kernels("flags" files...)
-function(quire_kernels flags)
-  target_sources(quire_objects PRIVATE ${ARGN})
-  set_source_files_properties(${ARGN} TARGET_DIRECTORY quire_objects PROPERTIES COMPILE_OPTIONS "${flags}")
-endfunction()
+quire_kernels("" matmul_scalar.cpp matmul_scalar_bfloat.cpp pack_expand.cpp pack_unpack.cpp)
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_sources(quire_objects PRIVATE isa_x86.cpp matmul_no_neon.cpp)

@@ -14,9 +14,9 @@ namespace quire::text {
 // Byte-pair encoding whose merges follow from the pieces, as SentencePiece does it
 // (google/sentencepiece src/bpe_model.cc): neighbours merge where their joined text is a piece, the
 // one with the highest score first, of equals the leftmost; an unused piece that this made is taken
-// apart again. The sentencepiece library itself takes about 200 bytes for each piece, an order of
-// magnitude more than the texts. O(n log n) in the length of a text. Immutable: safe from any
-// thread.
+// apart again. The sentencepiece library itself takes about 200 bytes for each piece: Gemma 3 270M
+// would take 1.26 times its file after load, not 1.09. O(n log n) in the length of a text.
+// Immutable: safe from any thread.
 class PieceBpe {
  public:
   // Only normal and unused pieces match, of two with the same text the first. If all bytes have a

@@ -5,6 +5,7 @@
 
 #include "batching/simulation.h"
 #include "catch.h"
+#include "emulated.h"
 #include "failing_new.h"
 
 namespace quire::test {
@@ -144,7 +145,7 @@ TEST_CASE("memory that runs out in the batcher loses no page and changes no answ
     for (auto mode : {FailingNew::Mode::once, FailingNew::Mode::always}) {
       int whole = 0, runs = 0;
       bool fired = true;
-      for (long nth = 1; fired; ++nth, ++runs) {
+      for (long nth = 1; fired; nth += testing::kEmulated ? 4 : 1, ++runs) {
         INFO(windows.size() << " groups, allocation " << nth << " fails");
         FaultyRun run(small(windows), 1);
         REQUIRE_NOTHROW(run.run(nth, mode));

@@ -1,4 +1,5 @@
 // Identity on real models: long prompts, windows, many requests at once.
+#include "cpu/isa.h"
 #include "engine/real_runs.h"
 
 namespace quire::testing {
@@ -29,6 +30,17 @@ void check_identity(const char* file, const char* golden, const char* device, Kv
   CHECK(collector.outcome(id) == expected);
 }
 
+void check_cut(const char* file, const char* golden, const char* device, KvType kv) {
+  INFO(file << " on " << device << ", KV type " << static_cast<int>(kv));
+  const std::string path = repository_model(file);
+  const Request request = sampled(long_golden(golden), 13, 80);
+  const EngineOptions options = with(device, kv, 2, 16);
+  Engine engine = open_engine(path, options);
+  const Outcome expected = run(engine, request);
+  check_chunks(engine, request, {1, 7}, expected);
+  check_preempted(path, options, request, expected);
+}
+
 }  // namespace
 
 TEST_CASE("long prompts are the same in chunks, from the cache, in a batch, at any page size",
@@ -41,41 +53,15 @@ TEST_CASE("long prompts are the same in chunks, from the cache, in a batch, at a
 
 TEST_CASE("a long prompt in chunks of 1 and 7, or preempted, has the answer of one at once",
           "[real]") {
-  constexpr int kAnswer = 80;
-  for (const auto& [file, golden] :
-       {std::pair(kSmolLm2, "smollm2.json"), std::pair(kGemma3, "gemma3.json")}) {
-    const std::string path = repository_model(file);
-    for (KvType kv : {KvType::f16, KvType::f32, KvType::bf16, KvType::int8}) {
-      INFO(file << ", KV type " << static_cast<int>(kv));
-      Request request = sampled(long_golden(golden), 13, kAnswer);
-      EngineOptions options = with("cpu", kv, 2, 16);
-      Engine engine = open_engine(path, options);
-      request.tenant = "at once";
-      const Outcome expected = run(engine, request);
-      for (int tokens : {1, 7}) {
-        request.tenant = std::to_string(tokens);  // finds nothing of the others
-        CHECK(run(engine, request, {.tokens = tokens}) == expected);
-      }
-
-      // Room for two prompts and half of their answers.
-      auto need = Engine::estimate(path, options);
-      REQUIRE(need.ok());
-      options.kv_bytes = (2 * request.tokens.size() + kAnswer) * need->kv_bytes_per_token;
-      Engine narrow = open_engine(path, options);
-      Collector collector;
-      std::vector<RequestId> ids;
-      for (const char* tenant : {"first", "second"}) {
-        request.tenant = tenant;
-        ids.push_back(submit(narrow, request));
-      }
-      run_all(narrow, collector);
-      CHECK(narrow.stats().preemptions > 0);
-      for (const RequestId id : ids) CHECK(collector.outcome(id) == expected);
-    }
+  for (KvType kv : {KvType::f16, KvType::f32, KvType::bf16, KvType::int8}) {
+    check_cut(kSmolLm2, "smollm2.json", "cpu", kv);
+    check_cut(kGemma3, "gemma3.json", "cpu", kv);
   }
+  if (cpu::supports(cpu::Isa::avx2)) check_cut(kSmolLm2, "smollm2.json", "cpu:avx2", KvType::int8);
 }
 
-// Every table with every KV type: real_tables_test.cpp, with the plain one compiled to be faster.
+// Every table with every KV type: real_tables_test.cpp and real_matrix_test.cpp, with the plain one
+// compiled to be faster.
 TEST_CASE("the plain table of kernels gives a long prompt the same answer as the best", "[real]") {
   const std::string path = repository_model(kSmolLm2);
   const Request request = sampled(long_golden("smollm2.json"), 11, 2);

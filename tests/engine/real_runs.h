@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -39,6 +40,35 @@ inline Outcome run(Engine& engine, const Request& request, const StepLimits& lim
   const RequestId id = submit(engine, request);
   run_all(engine, collector, limits);
   return collector.outcome(id);
+}
+
+// The request in steps of so many tokens each, from nothing cached.
+inline void check_chunks(Engine& engine, Request request, std::initializer_list<int> sizes,
+                         const Outcome& expected) {
+  for (int tokens : sizes) {
+    INFO("in chunks of " << tokens);
+    request.tenant = "chunks of " + std::to_string(tokens);  // finds nothing of a run before
+    CHECK(run(engine, request, {.tokens = tokens}) == expected);
+  }
+}
+
+// The request twice at once, with room for both prompts and half of the answers.
+inline void check_preempted(const std::string& path, EngineOptions options, Request request,
+                            const Outcome& expected) {
+  INFO("preempted");
+  auto need = Engine::estimate(path, options);
+  REQUIRE(need.ok());
+  options.kv_bytes = (2 * request.tokens.size() + *request.max_tokens) * need->kv_bytes_per_token;
+  Engine narrow = open_engine(path, options);
+  Collector collector;
+  std::vector<RequestId> ids;
+  for (const char* tenant : {"first", "second"}) {
+    request.tenant = tenant;
+    ids.push_back(submit(narrow, request));
+  }
+  run_all(narrow, collector);
+  CHECK(narrow.stats().preemptions > 0);
+  for (const RequestId id : ids) CHECK(collector.outcome(id) == expected);
 }
 
 // Tokens of the steps that compute a prompt: most of it at once, the rest in uneven pieces that end

@@ -17,8 +17,10 @@ inline EngineOptions small() {
   return options;
 }
 
+inline constexpr const char* kTinyModel = "tiny/llama/model.gguf";
+
 inline Engine tiny(const EngineOptions& options = small()) {
-  return open_engine(data_path("tiny/llama/model.gguf"), options);
+  return open_engine(data_path(kTinyModel), options);
 }
 
 // What one answer must be bit for bit, however it was computed.
@@ -37,6 +39,10 @@ inline Outcome outcome_of(const Answer& answer) {
     for (const auto& [id, logprob] : entry.top) outcome.logprobs.push_back(logprob);
   }
   return outcome;
+}
+
+inline Outcome answer_of(Engine& engine, const Request& request) {
+  return outcome_of(generate(engine, request).choices[0]);
 }
 
 // Events of many requests, collected.

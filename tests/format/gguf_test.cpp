@@ -10,6 +10,7 @@
 
 #include "catch.h"
 #include "check_contains.h"
+#include "emulated.h"
 #include "gguf_writer.h"
 #include "test_files.h"
 
@@ -314,7 +315,7 @@ TEST_CASE("random changes to a file never give a view outside it or ask for much
   const std::uint64_t hostile[] = {
       0, 1, 8, 255, 1u << 31, UINT32_MAX, std::uint64_t{1} << 60, INT64_MAX, UINT64_MAX};
   int opened = 0;
-  for (int i = 0; i < 40000; ++i) {
+  for (int i = 0; i < (testing::kEmulated ? 8000 : 40000); ++i) {
     std::string bytes = whole;
     const std::size_t at = random() % bytes.size();
     if (i % 2 == 0) {
@@ -330,5 +331,5 @@ TEST_CASE("random changes to a file never give a view outside it or ask for much
     ++opened;
     check_views(header->tensors(), bytes_of(bytes));
   }
-  CHECK(opened > 1000);  // otherwise the test looks at nothing
+  CHECK(opened > (testing::kEmulated ? 200 : 1000));  // otherwise the test looks at nothing
 }

@@ -9,6 +9,7 @@
 
 #include "catch.h"
 #include "check_contains.h"
+#include "emulated.h"
 #include "test_files.h"
 
 using namespace quire;
@@ -200,7 +201,7 @@ TEST_CASE("safetensors: random changes never give a view outside the file or ask
   std::mt19937_64 random(seed);
   const std::string_view text = R"(0123456789{}[],:"-.eFUB6 )";
   int opened = 0;
-  for (int i = 0; i < 40000; ++i) {
+  for (int i = 0; i < (testing::kEmulated ? 8000 : 40000); ++i) {
     std::string bytes = whole;
     for (int changes = 1 + static_cast<int>(random() % 2); changes > 0; --changes) {
       const std::size_t at = random() % (whole.size() - 38);
@@ -213,7 +214,7 @@ TEST_CASE("safetensors: random changes never give a view outside the file or ask
     ++opened;
     check_views(*tensors, bytes_of(bytes));
   }
-  CHECK(opened > 1000);
+  CHECK(opened > (testing::kEmulated ? 200 : 1000));
 }
 
 TEST_CASE("a shard index names files of its own folder only") {
