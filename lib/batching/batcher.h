@@ -98,9 +98,9 @@ class Batcher {
   // While a plan is in flight: the pass after it, in which every running answer goes on by the
   // token that the pass in flight draws for it (Plan::token_draws). Empty if that pass does not
   // give one token to each running sequence, if something waits that could join, or if there are no
-  // free pages for it; then `plan` follows the commit. After the commit of the pass in flight this one is in
-  // flight, to be committed or failed in its turn; draws of answers that have ended by then change
-  // nothing.
+  // free pages for it; then `plan` follows the commit. After the commit of the pass in flight this
+  // one is in flight, to be committed or failed in its turn; draws of answers that have ended by
+  // then change nothing.
   Plan plan_ahead(double now);
 
   // The pass was computed. Appends tokens, publishes full pages, retires finished choices, frees
