@@ -1,6 +1,6 @@
 // One request in every way there is to compute it, on every table of kernels that this processor
-// runs, with every KV type. The other tests take a part of this; the whole, which takes an hour or
-// more, is
+// runs, with every KV type. The other tests take a part of this; the whole, most of whose time
+// goes to the plain table, is
 //   real_tables_tests "[whole]"
 #include <chrono>
 #include <cstdio>

@@ -5,11 +5,17 @@
 #include <filesystem>
 #include <numeric>
 
+#include "emulated.h"
 #include "model/golden.h"
 
 namespace quire::testing {
 
 namespace fs = std::filesystem;
+
+// Tokens of an answer that are looked at, of so many that are known.
+inline std::size_t steps_of(std::size_t known) {
+  return kEmulated ? std::min<std::size_t>(known, 6) : known;
+}
 
 struct Tolerance {
   double largest;      // of |difference| / s, s the standard deviation of the logits
@@ -67,7 +73,9 @@ inline void check_greedy(const Json& prompt, const Generation& answer, const Tol
   const std::vector<std::int32_t> greedy = ids_of(member(prompt, "greedy"));
   const std::vector<double> margin = numbers_of(member(prompt, "greedy_margin"));
   const double s = deviation(numbers_of(member(prompt, "last_logits")));
-  for (std::size_t i = 0; i < greedy.size(); ++i) {
+  const std::size_t steps = steps_of(greedy.size());
+  REQUIRE(answer.choices[0].tokens.size() == steps);
+  for (std::size_t i = 0; i < steps; ++i) {
     if (margin[i] <= 2 * tolerance.largest * s) return;  // from here on the texts may part
     INFO("step " << i);
     REQUIRE(answer.choices[0].tokens[i] == greedy[i]);
@@ -82,7 +90,7 @@ inline void check_model(const std::string& model, const Json& expected,
     Request request;
     request.tokens = ids_of(member(prompt, "ids"));
     INFO("prompt of " << request.tokens.size());
-    request.max_tokens = static_cast<int>(member(prompt, "greedy").array()->size());
+    request.max_tokens = static_cast<int>(steps_of(member(prompt, "greedy").array()->size()));
     request.sampling.temperature = 0.0f;
     request.sampling.ignore_eos = true;
     request.logprobs = static_cast<int>(member(prompt, "last_logits").array()->size());
