@@ -17,36 +17,14 @@
 
 #include "attention/paged_attention.h"
 #include "attention/write_kv.h"
+#include "device_arrays.h"
 
 namespace {
 
 using namespace quire;
-
-void require(cudaError_t code) {
-  if (code == cudaSuccess) return;
-  std::fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(code));
-  std::exit(1);
-}
-void require(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.message().c_str());
-  std::exit(1);
-}
-
-struct Free {
-  void operator()(void* memory) const { cudaFree(memory); }
-};
-template <class T>
-std::unique_ptr<T, Free> device(std::size_t count) {
-  void* memory = nullptr;
-  require(cudaMalloc(&memory, count * sizeof(T)));
-  return std::unique_ptr<T, Free>(static_cast<T*>(memory));
-}
-std::unique_ptr<int, Free> device(const std::vector<int>& values) {
-  auto memory = device<int>(values.size());
-  require(cudaMemcpy(memory.get(), values.data(), values.size() * 4, cudaMemcpyHostToDevice));
-  return memory;
-}
+using benchmarks::device;
+using benchmarks::Memory;
+using benchmarks::require;
 
 __global__ void fill_kernel(__nv_bfloat16* to, std::size_t count, unsigned seed) {
   const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
@@ -64,7 +42,7 @@ __global__ void fill_kernel(__nv_bfloat16* to, std::size_t count, unsigned seed)
   }
 }
 
-std::unique_ptr<__nv_bfloat16, Free> random_values(std::size_t count, unsigned seed) {
+Memory<__nv_bfloat16> random_values(std::size_t count, unsigned seed) {
   auto memory = device<__nv_bfloat16>(count);
   fill_kernel<<<2048, 256>>>(memory.get(), count, seed);
   require(cudaGetLastError());
@@ -202,10 +180,10 @@ class Bench {
   Shape shape_;
   std::size_t slab_ = 0;
   cuda::PagedAttentionCall call_;
-  std::unique_ptr<int, Free> first_row_, rows_, first_position_, first_page_, pages_;
-  std::unique_ptr<__nv_bfloat16, Free> query_, output_;
-  std::vector<std::unique_ptr<__nv_bfloat16, Free>> caches_;
-  std::unique_ptr<std::byte, Free> workspace_, plan_;
+  Memory<int> first_row_, rows_, first_position_, first_page_, pages_;
+  Memory<__nv_bfloat16> query_, output_;
+  std::vector<Memory<__nv_bfloat16>> caches_;
+  Memory<std::byte> workspace_, plan_;
 };
 
 void prefill(const cuda::Launch& launch) {
