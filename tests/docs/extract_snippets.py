@@ -47,6 +47,8 @@ def blocks(path):
 
 
 def main():
+    if len(sys.argv) < 3 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     output, paths = sys.argv[1], sys.argv[2:]
     includes, body, runs = [], [], []
     for path in paths:
