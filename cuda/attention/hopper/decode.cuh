@@ -175,4 +175,12 @@ DecodeKernel decode_instance() {
           decode_blocks_per_sm(kBytes, Format::kScaled), SwizzledRows<kBytes>::kRow};
 }
 
+// The kernel of a type, if it is one of these.
+template <int kHeadSize, KvType... kTypes>
+DecodeKernel decode_instance_of(KvType type) {
+  DecodeKernel kernel;
+  ((type == kTypes ? void(kernel = decode_instance<KvFormat<kTypes>, kHeadSize>()) : void()), ...);
+  return kernel;
+}
+
 }  // namespace quire::cuda::hopper

@@ -3,14 +3,7 @@
 namespace quire::cuda::hopper {
 
 DecodeKernel decode_kernel_96(KvType type) {
-  switch (type) {
-    case KvType::bf16:
-      return decode_instance<KvFormat<KvType::bf16>, 96>();
-    case KvType::f16:
-      return decode_instance<KvFormat<KvType::f16>, 96>();
-    default:
-      return {};
-  }
+  return decode_instance_of<96, KvType::bf16, KvType::f16>(type);
 }
 
 }  // namespace quire::cuda::hopper
