@@ -38,8 +38,8 @@ class QueuedDraws {
                const ChangedRows& changed);
   // Until the draws queued last are done, if any were.
   Status wait() const;
-  // cudaErrorNotReady while they are not.
-  cudaError_t state() const { return cudaEventQuery(computed_.get()); }
+  // Whether they are not, and have not failed.
+  bool computing() const { return cudaEventQuery(computed_.get()) == cudaErrorNotReady; }
   // One for each draw, also to be read by later work of the device.
   const DeviceDrawResult* results() const { return results_; }
 

@@ -171,12 +171,9 @@ Result<DrawsState> TokenSampler::collect(std::uint64_t number, std::span<DrawRes
                                          bool wait) {
   for (Slot& slot : slots_) {
     if (number == 0 || slot.number != number || slot.described.size() != results.size()) continue;
-    Status status = wait ? slot.draws.wait() : Status();
-    const cudaError_t code = slot.draws.state();
-    if (status.ok() && code == cudaErrorNotReady) return DrawsState::computing;
+    if (!wait && slot.draws.computing()) return DrawsState::computing;
     slot.number = 0;
-    if (status.ok()) status = status_of(code, "drawing tokens");
-    if (!status.ok()) return status;
+    if (Status status = slot.draws.wait(); !status.ok()) return status;
     const DeviceDrawResult* drawn = slot.draws.results();
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (drawn[i].outcome == DrawOutcome::too_wide) return DrawsState::lost;
