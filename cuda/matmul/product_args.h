@@ -150,7 +150,7 @@ inline constexpr int kStreamUnits = 2;       // of a tile
 inline constexpr int kStreamWarps = 4 * kStreamUnits;
 inline constexpr int kStreamThreads = (kStreamWarps + 2) * 32;
 inline constexpr int kStreamTokens = 64;     // at most
-inline constexpr int kStreamSlices = 8;      // of a cluster, at most
+inline constexpr int kStreamSlices = 6;      // of a cluster, at most
 inline constexpr int kStreamInputs = 8;      // blocks of the input in shared memory
 inline constexpr int kStreamMostSlots = 24;  // of a unit's ring
 constexpr int stream_ring_bytes(int token_tiles) {

@@ -6,30 +6,32 @@
 
 namespace quire::cuda {
 
-// Four rows of a unit, which one lane stores for a token.
+// Four rows of a unit, which one lane stores for some tokens.
 class StreamRows {
  public:
-  __device__ __forceinline__ StreamRows(const ProductArgs& args, int unit, int token, int lane,
-                                        bool any)
+  __device__ __forceinline__ StreamRows(const ProductArgs& args, int unit, int lane)
       : args_(args),
         adds_(args.epilogue == Epilogue::add_residual),
         floats_(adds_ || args.epilogue == Epilogue::store_float) {
     const UnitPlace place(args, unit, args.unit_rows);
     const int half_rows = args.unit_rows / 2;
     const int within = (args.gated ? lane % 16 : lane) * 4;
-    part_ = place.part;
-    row_ = place.row + within;
+    const ProductPart& part = args.parts[place.part];
+    const int row = place.row + within;
     place_ = within < half_rows ? within : within - half_rows + kStreamUnitRows / 2;
-    any_ = any && within < (args.gated ? half_rows : args.unit_rows);
-    const ProductPart& part = args.parts[part_];
-    at_ = token * args.out_stride + part.out_column + row_ - part.begin;
+    any_ = within < (args.gated ? half_rows : args.unit_rows);
+    column_ = part.out_column + row - part.begin;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) inside_[i] = any_ && row_ + i >= part.begin && row_ + i < part.end;
-    const bool aligned =
-        floats_ ? reinterpret_cast<std::uintptr_t>(args.out_float + at_) % sizeof(float4) == 0
-                : reinterpret_cast<std::uintptr_t>(args.out_bfloat16 + at_) % sizeof(uint2) == 0;
-    whole_ = inside_[0] && inside_[3] && aligned;
+    for (int i = 0; i < 4; ++i) {
+      inside_[i] = any_ && row + i >= part.begin && row + i < part.end;
+      bias_[0][i] = bias_of(part, row + i, inside_[i]);
+      bias_[1][i] = bias_of(args.parts[1], row + i, inside_[i] && args.gated);
+    }
+    const auto address = floats_ ? reinterpret_cast<std::uintptr_t>(args.out_float + column_) / 2
+                                 : reinterpret_cast<std::uintptr_t>(args.out_bfloat16 + column_);
+    whole_ = inside_[0] && inside_[3] && address % 8 == 0 && args.out_stride % 4 == 0;
   }
+  // Whether the lane has any.
   __device__ __forceinline__ bool any() const {
     return any_;
   }
@@ -39,11 +41,11 @@ class StreamRows {
   }
 
   // What the sums will be added to.
-  __device__ __forceinline__ float4 read() const {
+  __device__ __forceinline__ float4 read(int token) const {
     float4 old{};
     if (!adds_) return old;
-    const float* from = args_.out_float + at_;
-    if (whole_) return *reinterpret_cast<const float4*>(from);
+    const float* from = args_.out_float + at(token);
+    if (whole_) return __ldcg(reinterpret_cast<const float4*>(from));
     if (inside_[0]) old.x = from[0];
     if (inside_[1]) old.y = from[1];
     if (inside_[2]) old.z = from[2];
@@ -51,21 +53,21 @@ class StreamRows {
     return old;
   }
   // `up`: of gated products.
-  __device__ __forceinline__ void write(const float4& sums, const float4& up,
+  __device__ __forceinline__ void write(int token, const float4& sums, const float4& up,
                                         const float4& old) const {
-    float v[4] = {sums.x, sums.y, sums.z, sums.w};
-    add_bias(part_, v);
+    float v[4] = {sums.x + bias_[0][0], sums.y + bias_[0][1], sums.z + bias_[0][2],
+                  sums.w + bias_[0][3]};
     if (args_.gated) {
-      float w[4] = {up.x, up.y, up.z, up.w};
-      add_bias(1, w);
+      const float w[4] = {up.x + bias_[1][0], up.y + bias_[1][1], up.z + bias_[1][2],
+                          up.w + bias_[1][3]};
 #pragma unroll
       for (int i = 0; i < 4; ++i) v[i] = gate_value(args_.epilogue, v[i]) * w[i];
     }
     if (!floats_) {
       const uint2 packed = {pack2(v[0], v[1]), pack2(v[2], v[3])};
-      __nv_bfloat16* to = args_.out_bfloat16 + at_;
+      __nv_bfloat16* to = args_.out_bfloat16 + at(token);
       if (whole_) {
-        *reinterpret_cast<uint2*>(to) = packed;
+        __stcg(reinterpret_cast<uint2*>(to), packed);
         return;
       }
 #pragma unroll
@@ -77,9 +79,9 @@ class StreamRows {
     const float scale = adds_ ? args_.residual_scale : 1.0f;
     v[0] = old.x + scale * v[0], v[1] = old.y + scale * v[1];
     v[2] = old.z + scale * v[2], v[3] = old.w + scale * v[3];
-    float* to = args_.out_float + at_;
+    float* to = args_.out_float + at(token);
     if (whole_) {
-      *reinterpret_cast<float4*>(to) = {v[0], v[1], v[2], v[3]};
+      __stcg(reinterpret_cast<float4*>(to), make_float4(v[0], v[1], v[2], v[3]));
       return;
     }
 #pragma unroll
@@ -89,21 +91,20 @@ class StreamRows {
   }
 
  private:
-  __device__ __forceinline__ void add_bias(int part, float (&v)[4]) const {
-    const float* bias = args_.parts[part].bias;
-    if (bias == nullptr) return;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (inside_[i]) v[i] += bias[row_ + i];
-    }
+  static __device__ __forceinline__ float bias_of(const ProductPart& part, int row, bool inside) {
+    return inside && part.bias != nullptr ? part.bias[row] : 0.0f;
+  }
+  __device__ __forceinline__ std::int64_t at(int token) const {
+    return token * args_.out_stride + column_;
   }
 
   const ProductArgs& args_;
   const bool adds_, floats_;
-  int part_, row_, place_;
+  int place_;
   bool any_, inside_[4];
-  bool whole_;  // one access for all four
-  std::int64_t at_;
+  bool whole_;           // one access for all four
+  std::int64_t column_;  // of the output
+  float bias_[2][4];
 };
 
 }  // namespace quire::cuda

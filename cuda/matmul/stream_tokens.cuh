@@ -141,45 +141,52 @@ class StreamProducts {
     }
   }
 
-  // Each warp of the cluster adds up and stores the sums of one token and unit at a time (gated: of
-  // both), a lane four rows.
+  // Each warp of the cluster adds up and stores the sums of a unit (gated: of both) for some
+  // tokens, four rows a lane.
   __device__ __forceinline__ void store_sums(int tile) {
+    constexpr int kTogether = 4;  // tokens
     const bool clustered = args_.slices > 1;
-    const int items = args_.gated ? args_.tokens : args_.tokens * kStreamUnits;
-    const int step = args_.slices * kStreamWarps;
-    int item = place_.slice * kStreamWarps + warp_;
-    if (clustered) {
-      arrive_at_cluster();
-    } else {
-      group_barrier(1, kStreamWarps * 32);
-    }
-    bool waits = clustered;
+    const int units = args_.gated ? 1 : kStreamUnits;  // that warps have apart
+    const int step = args_.slices * kStreamWarps / units;
+    const int unit = args_.gated ? lane_ / 16 : warp_ % kStreamUnits;
+    if (clustered) arrive_at_cluster();
+    const StreamRows rows(args_, tile * kStreamUnits + unit, lane_);
+    const int piece = (unit * kStreamUnitRows + rows.place()) / 4;
+    int token = (place_.slice * kStreamWarps + warp_) / units;
+    bool waits = true;
     do {
-      const bool any = item < items;
-      const int token = args_.gated ? item : item / kStreamUnits;
-      const int unit = args_.gated ? lane_ / 16 : item % kStreamUnits;
-      const StreamRows rows(args_, tile * kStreamUnits + unit, token, lane_, any);
-      const float4 old = rows.read();
-      if (waits) wait_for_cluster();
-      waits = false;
-      const int piece = (unit * kStreamUnitRows + rows.place()) / 4, swizzle = token / 2 % 4 * 2;
-      const std::uint32_t from = shared_ + Layout::kInputs + token * 1024;
-      float4 sums{}, up{};
-      if (rows.any()) {
-        sums = add_slices(from + (piece ^ swizzle) * 16);
-        if (args_.gated) up = add_slices(from + (piece + 16 ^ swizzle) * 16);
+      float4 old[kTogether], sums[kTogether], up[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        old[i] = token + i * step < args_.tokens ? rows.read(token + i * step) : float4{};
       }
-      item += step;
-      if (clustered && item >= items) arrive_at_cluster();  // has read all that it will
-      rows.write(sums, up, old);
-    } while (item < items);
+      if (waits && clustered) wait_for_cluster();
+      if (waits && !clustered) group_barrier(1, kStreamWarps * 32);
+      waits = false;
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        const int from = token + i * step;
+        const bool any = rows.any() && from < args_.tokens;
+        sums[i] = any ? add_slices(from, piece) : float4{};
+        up[i] = any && args_.gated ? add_slices(from, piece + 16) : float4{};
+      }
+      const bool last = token + kTogether * step >= args_.tokens;
+      if (clustered && last) arrive_at_cluster();  // has read all that it will
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (token + i * step < args_.tokens) rows.write(token + i * step, sums[i], up[i], old[i]);
+      }
+      token += kTogether * step;
+    } while (token < args_.tokens);
     if (clustered) wait_for_cluster();
   }
-  __device__ __forceinline__ float4 add_slices(std::uint32_t from) const {
+  __device__ __forceinline__ float4 add_slices(int token, int piece) const {
+    const int place = Layout::kInputs + token * 1024 + (piece ^ token / 2 % 4 * 2) * 16;
+    if (args_.slices == 1) return *reinterpret_cast<const float4*>(memory_ + place);
     float4 addends[kStreamSlices];
 #pragma unroll
     for (int s = 0; s < kStreamSlices; ++s) {
-      addends[s] = s < args_.slices ? load_from_peer(shared_of_peer(from, s)) : float4{};
+      addends[s] = s < args_.slices ? load_from_peer(shared_of_peer(shared_ + place, s)) : float4{};
     }
     float4 sum{};
 #pragma unroll
