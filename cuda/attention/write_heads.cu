@@ -2,6 +2,7 @@
 #include <cuda_fp8.h>
 
 #include "attention/page_kernels.h"
+#include "attention/write_place.cuh"
 #include "base/dependent_kernel.cuh"
 #include "base/dependent_launch.h"
 
@@ -135,23 +136,6 @@ __device__ float rotated(const WriteKvCall& call, const float* staged, int i, fl
   if (i >= 2 * half) return staged[i];
   return i < half ? staged[i] * cosine - staged[i + half] * sine
                   : staged[i] * cosine + staged[i - half] * sine;
-}
-
-// Where a token's keys or values lie; null if its page was given back.
-__device__ std::byte* page_of(const WriteKvCall& call, int row, int& token) {
-  const int position = call.sequences.row_position[row];
-  const int sequence = call.sequences.row_sequence[row];
-  const int page =
-      call.sequences.pages[call.sequences.first_page[sequence] + position / call.kv.page_size];
-  token = position % call.kv.page_size;
-  return page < 0 ? nullptr
-                  : call.kv.base + static_cast<std::size_t>(page) * call.kv.page_bytes +
-                        call.kv.layer_offset;
-}
-
-// float16 keeps what passes its range at the largest number: an infinite key would make NaN.
-__device__ __half clamped_half(float x) {
-  return __float2half_rn(fminf(fmaxf(x, -65504.0f), 65504.0f));
 }
 
 // Whether dimension `i` changes its sign before the Hadamard transform: a fixed random choice.
@@ -334,7 +318,7 @@ const void* kernel_for(int head_size) {
 
 }  // namespace
 
-Status launch_write_kv(const Launch& launch, const WriteKvCall& call) {
+Status launch_write_heads(const Launch& launch, const WriteKvCall& call) {
   const int units = call.heads + (call.has_kv ? 2 * call.kv.kv_heads : 0);
   const dim3 grid(call.rows, (units + kWarps - 1) / kWarps);
   return launch_dependent(launch, kernel_for(call.kv.head_size), "writing keys and values",
