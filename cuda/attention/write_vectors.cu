@@ -64,63 +64,91 @@ __device__ void store_half(void* to, const float4& four) {
   *reinterpret_cast<uint2*>(to) = *reinterpret_cast<const uint2*>(pairs);
 }
 
-// A row's heads, 2^shift threads for each.
-__global__ void __launch_bounds__(kThreads)
-    write_vectors_kernel(const __grid_constant__ WriteKvCall call, int shift) {
-  allow_next_kernel();
-  const int row = blockIdx.x, lanes = 1 << shift;
-  const int size = call.kv.head_size, half = size / 2;
-  const int kv_heads = call.has_kv ? call.kv.kv_heads : 0;
-  const int units = call.heads + 2 * kv_heads;
-  const int total = units * lanes;
-  const int offset = 4 * (threadIdx.x & (lanes - 1));
-  // The tables of the pass were there before its first kernel.
-  int token = 0;
-  std::byte* slab = kv_heads > 0 ? page_of(call, row, token) : nullptr;
-  wait_for_previous_kernel();
-  const float* projected = call.projected + static_cast<std::size_t>(row) * units * size;
-  const std::size_t angle = static_cast<std::size_t>(row) * half + offset;
-  float4 cosine{}, sine{};
-  if (call.rope_dimensions > 0) {
-    cosine = *reinterpret_cast<const float4*>(call.cosine + angle);
-    sine = *reinterpret_cast<const float4*>(call.sine + angle);
+// What a thread does for one row: of each head it takes on, the dimensions from `offset` on.
+struct RowWriter {
+  const WriteKvCall& call;
+  int row, offset, lanes;
+  int kv_heads;
+  int token;        // of its page
+  std::byte* slab;  // of the page; null if it was given back
+  float4 cosine = {}, sine = {};
+
+  // Reads what the pass's tables say, which were there before its first kernel.
+  __device__ RowWriter(const WriteKvCall& call, int row, int lanes)
+      : call(call),
+        row(row),
+        offset(4 * (threadIdx.x & (lanes - 1))),
+        lanes(lanes),
+        kv_heads(call.has_kv ? call.kv.kv_heads : 0),
+        slab(call.has_kv ? page_of(call, row, token) : nullptr) {}
+
+  __device__ int half() const { return call.kv.head_size / 2; }
+  __device__ int units() const { return call.heads + 2 * kv_heads; }
+
+  __device__ void load_angles() {
+    if (call.rope_dimensions == 0) return;
+    const std::size_t place = static_cast<std::size_t>(row) * half() + offset;
+    cosine = *reinterpret_cast<const float4*>(call.cosine + place);
+    sine = *reinterpret_cast<const float4*>(call.sine + place);
   }
-  // Whole warps take part to the end, for the sums of the norm.
-  const int end = (total + 31) / 32 * 32;
-#pragma unroll 4
-  for (int i = blockIdx.y * kThreads + threadIdx.x; i < end; i += gridDim.y * kThreads) {
-    const int unit = min(i, total - 1) >> shift;
-    Eight x = Eight::load(projected + unit * size + offset, half);
-    const bool is_query = unit < call.heads, is_key = !is_query && unit < call.heads + kv_heads;
-    const int head = is_query ? unit : is_key ? unit - call.heads : unit - call.heads - kv_heads;
-    const float* bias = is_query ? call.q_bias : is_key ? call.k_bias : call.v_bias;
+
+  // Of head `unit` of the query's, the keys' and the values' heads, in this order.
+  __device__ Eight compute(int unit) const {
+    const int size = call.kv.head_size;
+    const std::size_t first = static_cast<std::size_t>(row) * units() + unit;
+    Eight x = Eight::load(call.projected + first * size + offset, half());
+    const bool is_query = unit < call.heads, is_value = unit >= call.heads + kv_heads;
+    const int head = is_query ? unit : is_value ? unit - call.heads - kv_heads : unit - call.heads;
+    const float* bias = is_query ? call.q_bias : is_value ? call.v_bias : call.k_bias;
     if (bias != nullptr) {
-      const Eight more = Eight::load(bias + head * size + offset, half);
+      const Eight more = Eight::load(bias + head * size + offset, half());
       x = {x.low + more.low, x.high + more.high};
     }
     if (call.norm == QkNormKind::per_head) {
       const float* weight = is_query ? call.q_norm : call.k_norm;
       const Eight normal = normalise(call, x, weight == nullptr ? nullptr : weight + offset, lanes);
-      if (is_query || is_key) x = normal;
+      if (!is_value) x = normal;
     }
-    if (call.rope_dimensions > 0 && (is_query || is_key)) x = rotate(x, cosine, sine);
-    if (i >= total) continue;
-    if (is_query) {
+    return call.rope_dimensions > 0 && !is_value ? rotate(x, cosine, sine) : x;
+  }
+
+  __device__ void store(int unit, const Eight& x) const {
+    const int size = call.kv.head_size;
+    if (unit < call.heads) {
       __nv_bfloat16* to =
-          call.query + (static_cast<std::size_t>(row) * call.heads + head) * size + offset;
+          call.query + (static_cast<std::size_t>(row) * call.heads + unit) * size + offset;
       store_bfloat16(to, x.low);
-      store_bfloat16(to + half, x.high);
-    } else if (slab != nullptr) {
-      const int place = ((unit - call.heads) * call.kv.page_size + token) * size + offset;
-      std::byte* to = slab + static_cast<std::size_t>(place) * 2;
-      if (call.kv.type == KvType::f16) {
-        store_half(to, x.low);
-        store_half(to + 2 * half, x.high);
-      } else {
-        store_bfloat16(to, x.low);
-        store_bfloat16(to + 2 * half, x.high);
-      }
+      store_bfloat16(to + half(), x.high);
+      return;
     }
+    if (slab == nullptr) return;
+    const int place = ((unit - call.heads) * call.kv.page_size + token) * size + offset;
+    std::byte* to = slab + static_cast<std::size_t>(place) * 2;
+    if (call.kv.type == KvType::f16) {
+      store_half(to, x.low);
+      store_half(to + 2 * half(), x.high);
+    } else {
+      store_bfloat16(to, x.low);
+      store_bfloat16(to + 2 * half(), x.high);
+    }
+  }
+};
+
+// A row's heads, 2^shift threads for each.
+__global__ void __launch_bounds__(kThreads)
+    write_vectors_kernel(const __grid_constant__ WriteKvCall call, int shift) {
+  allow_next_kernel();
+  RowWriter writer(call, blockIdx.x, 1 << shift);
+  wait_for_previous_kernel();
+  writer.load_angles();
+  const int total = writer.units() << shift;
+  // Whole warps take part to the end, for the sums of the norm.
+  const int end = (total + 31) / 32 * 32;
+#pragma unroll 4
+  for (int i = blockIdx.y * kThreads + threadIdx.x; i < end; i += gridDim.y * kThreads) {
+    const int unit = min(i, total - 1) >> shift;
+    const Eight x = writer.compute(unit);
+    if (i < total) writer.store(unit, x);
   }
 }
 
