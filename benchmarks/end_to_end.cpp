@@ -102,16 +102,15 @@ void make_room(Arguments& arguments) {
 }
 
 void print_row(const Json& run) {
-  const auto number = [&run](const char* name) { return run[name].get<double>(); };
+  const auto number = [&run](const char* name) { return run[name].number().value_or(0); };
   const auto ms = [&run](const char* name, const char* p) {
-    return run[name][p].get<double>() * 1e3;
+    return run[name][p].number().value_or(0) * 1e3;
   };
-  std::printf("%8d %10.1f %10.1f  %8.1f %8.1f %8.1f  %8.2f %8.2f %8.2f  %8.3f %8d\n",
-              run["concurrency"].get<int>(), number("prefill_tokens_per_s"),
-              number("decode_tokens_per_s"), ms("ttft_s", "p50"), ms("ttft_s", "p95"),
-              ms("ttft_s", "p99"), ms("tpot_s", "p50"), ms("tpot_s", "p95"), ms("tpot_s", "p99"),
-              run["kv_allocated_over_used"].is_null() ? 0.0 : number("kv_allocated_over_used"),
-              run["cached_tokens"].get<int>());
+  std::printf("%8.0f %10.1f %10.1f  %8.1f %8.1f %8.1f  %8.2f %8.2f %8.2f  %8.3f %8.0f\n",
+              number("concurrency"), number("prefill_tokens_per_s"), number("decode_tokens_per_s"),
+              ms("ttft_s", "p50"), ms("ttft_s", "p95"), ms("ttft_s", "p99"), ms("tpot_s", "p50"),
+              ms("tpot_s", "p95"), ms("tpot_s", "p99"), number("kv_allocated_over_used"),
+              number("cached_tokens"));
   std::fflush(stdout);
 }
 

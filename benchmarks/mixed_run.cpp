@@ -123,7 +123,7 @@ class MixedRun {
     kv_sum_ += static_cast<double>(stats.kv_bytes_in_use) / stats.kv_bytes_needed;
   }
 
-  static double rate(long long tokens, double seconds) {
+  static double rate(std::int64_t tokens, double seconds) {
     return seconds > 0 ? tokens / seconds : 0;
   }
 
@@ -138,7 +138,7 @@ class MixedRun {
   Clock::time_point begin_;
   double wall_seconds_ = 0;
   std::map<quire::RequestId, Progress> progress_;
-  long long prefill_tokens_ = 0, decode_tokens_ = 0, cached_tokens_ = 0, preemptions_ = 0;
+  std::int64_t prefill_tokens_ = 0, decode_tokens_ = 0, cached_tokens_ = 0, preemptions_ = 0;
   double prefill_seconds_ = 0, decode_seconds_ = 0;
   int pages_peak_ = 0, kv_samples_ = 0;
   double kv_sum_ = 0;

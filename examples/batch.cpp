@@ -13,6 +13,7 @@
 #include "support/collector.h"
 #include "support/command_line.h"
 #include "support/engine_flags.h"
+#include "support/generation_json.h"
 #include "support/json.h"
 #include "support/progress_bar.h"
 #include "support/request_json.h"
@@ -86,7 +87,7 @@ class Batch {
       if (line.answer.status()) {
         line.result.update(examples::generation_to_json(line.answer.generation(), line.request));
       } else {
-        line.result["error"] = line.answer.status().message();
+        line.result.set("error", line.answer.status().message());
       }
       running_.erase(it);
     }
@@ -95,7 +96,7 @@ class Batch {
   // Ends what is still running with an error.
   void fail(const quire::Status& status) {
     for (auto& [id, line] : running_) {
-      line->result["error"] = status.message();
+      line->result.set("error", status.message());
       line->done = true;
     }
     running_.clear();
@@ -136,16 +137,17 @@ class Batch {
     Line& line = lines_.emplace_back();
     quire::Request request = arguments_.defaults;
     const quire::Result<Json> value = examples::parse_json(text, read_);
-    if (value && value->is_object() && value->contains("id")) line.result["id"] = (*value)["id"];
+    if (value && value->contains("id")) line.result.set("id", (*value)["id"]);
     const quire::Status status = value ? prepare(*value, request) : value.status();
     const quire::Result<quire::RequestId> id =
         status ? engine_.submit(request) : quire::Result<quire::RequestId>(status);
     if (!id) {
       const bool chat = !request.messages.empty() || !request.template_json.empty();
       const bool raw_helps = chat && !engine_.tokenizer().has_chat_template();
-      line.result["error"] =
+      line.result.set(
+          "error",
           id.status().message() +
-          (raw_helps ? "; with --raw or \"raw\": true a prompt is continued as it is" : "");
+              (raw_helps ? "; with --raw or \"raw\": true a prompt is continued as it is" : ""));
       line.done = true;
       return;
     }
@@ -156,7 +158,7 @@ class Batch {
   }
 
   quire::Status prepare(Json value, quire::Request& request) const {
-    if (arguments_.raw && value.is_object() && !value.contains("raw")) value["raw"] = true;
+    if (arguments_.raw && value.is_object() && !value.contains("raw")) value.set("raw", true);
     return examples::read_request(value, request);
   }
 

@@ -170,8 +170,8 @@ Json summary(const Arguments& arguments, const Game& game) {
   Json speakers = Json::array();
   for (const auto& [id, speaker] : game.speakers()) {
     Json entry = {{"kind", speaker.kind}, {"tokens", speaker.tokens}};
-    entry["ttft_s"] =
-        speaker.first_token_seconds < 0 ? Json(nullptr) : Json(speaker.first_token_seconds);
+    entry.set("ttft_s",
+              speaker.first_token_seconds < 0 ? Json(nullptr) : Json(speaker.first_token_seconds));
     speakers.push_back(std::move(entry));
   }
   return {{"frames", frames.count},
@@ -184,17 +184,17 @@ Json summary(const Arguments& arguments, const Game& game) {
           {"speakers", std::move(speakers)}};
 }
 
-void print_summary(const Json& result) {
-  const Json& overshoot = result["overshoot_ms"];
+void print_summary(const Arguments& arguments, const Game& game) {
+  const Frames& frames = game.frames();
   std::printf("%d frames, %d late; slices of %.1f ms overrun by p50 %.3f, p99 %.3f, max %.3f ms\n",
-              result["frames"].get<int>(), result["late_frames"].get<int>(),
-              result["budget_ms"].get<double>(), overshoot["p50"].get<double>(),
-              overshoot["p99"].get<double>(), overshoot["max"].get<double>());
-  for (const Json& speaker : result["speakers"]) {
-    std::printf("%-12s %5d tokens", speaker["kind"].get<std::string>().c_str(),
-                speaker["tokens"].get<int>());
-    if (!speaker["ttft_s"].is_null()) {
-      std::printf(", the first after %.2f s", speaker["ttft_s"].get<double>());
+              frames.count, frames.late, arguments.budget_ms,
+              examples::percentile(frames.overshoot_ms, 0.5),
+              examples::percentile(frames.overshoot_ms, 0.99),
+              examples::percentile(frames.overshoot_ms, 1));
+  for (const auto& [id, speaker] : game.speakers()) {
+    std::printf("%-12s %5d tokens", speaker.kind, speaker.tokens);
+    if (speaker.first_token_seconds >= 0) {
+      std::printf(", the first after %.2f s", speaker.first_token_seconds);
     }
     std::printf("\n");
   }
@@ -215,11 +215,10 @@ int main(int argc, char** argv) {
   for (const auto& [id, speaker] : game.speakers()) {
     if (!speaker.status) return line.failed(speaker.status);
   }
-  const Json result = summary(arguments, game);
   if (arguments.json) {
-    examples::print(examples::to_text(result) + "\n");
+    examples::print(examples::to_text(summary(arguments, game)) + "\n");
   } else {
-    print_summary(result);
+    print_summary(arguments, game);
   }
   if (quire::Status status = examples::finish_output(); !status) return line.failed(status);
   return 0;

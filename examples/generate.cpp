@@ -8,8 +8,10 @@
 #include "support/command_line.h"
 #include "support/engine_flags.h"
 #include "support/files.h"
+#include "support/generation_json.h"
 #include "support/json.h"
 #include "support/progress_bar.h"
+#include "support/request_json.h"
 
 namespace {
 
@@ -116,10 +118,10 @@ void print_json(const quire::Engine& engine, const quire::Request& request,
   const quire::RequestReport& report = generation.report;
   Json result = {{"prompt_tokens", prompt}};
   result.update(examples::generation_to_json(generation, request));
-  result["timings"] = {{"load_s", engine.stats().load_seconds},
-                       {"prefill_s", report.prefill_seconds},
-                       {"decode_s", report.decode_seconds},
-                       {"ttft_s", report.first_token_seconds}};
+  result.set("timings", {{"load_s", engine.stats().load_seconds},
+                         {"prefill_s", report.prefill_seconds},
+                         {"decode_s", report.decode_seconds},
+                         {"ttft_s", report.first_token_seconds}});
   examples::print(examples::to_text(result) + "\n");
 }
 

@@ -1,7 +1,9 @@
 // Text to token ids, token ids to text, and conversations to text, on standard input and output.
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
 
 #include <quire/quire.h>
 
@@ -104,16 +106,15 @@ quire::Result<Json> read_variables(const Arguments& arguments) {
   quire::Result<Json> value = examples::read_json_file(arguments.messages_file);
   if (!value) return value.status();
   Json variables = value->is_array() ? Json{{"messages", *value}} : *value;
-  if (!variables.is_object() || !variables.contains("messages") ||
-      !variables["messages"].is_array()) {
+  if (!variables["messages"].is_array()) {
     return quire::Status(
         quire::StatusCode::malformed,
         arguments.messages_file + ": expected an array of messages or an object with \"messages\"");
   }
   if (arguments.add_generation_prompt) {
-    variables["add_generation_prompt"] = *arguments.add_generation_prompt;
+    variables.set("add_generation_prompt", *arguments.add_generation_prompt);
   } else if (!variables.contains("add_generation_prompt")) {
-    variables["add_generation_prompt"] = true;
+    variables.set("add_generation_prompt", true);
   }
   return variables;
 }
@@ -121,11 +122,11 @@ quire::Result<Json> read_variables(const Arguments& arguments) {
 quire::Result<std::string> render_file(const Arguments& arguments, Json variables) {
   const quire::Result<std::string> source = examples::read_file(*arguments.template_file);
   if (!source) return source.status();
-  if (arguments.bos) variables["bos_token"] = *arguments.bos;
-  if (arguments.eos) variables["eos_token"] = *arguments.eos;
+  if (arguments.bos) variables.set("bos_token", *arguments.bos);
+  if (arguments.eos) variables.set("eos_token", *arguments.eos);
   // Defined even when there are none: templates are written for that.
   for (const char* name : {"tools", "documents"}) {
-    if (!variables.contains(name)) variables[name] = nullptr;
+    if (!variables.contains(name)) variables.set(name, nullptr);
   }
   return quire::render_chat_template(*source, examples::to_text(variables),
                                      arguments.now.value_or(Time()).seconds);
@@ -135,8 +136,7 @@ quire::Result<std::string> render(const quire::Tokenizer& tokenizer, const Argum
                                   Json variables) {
   quire::TemplateOptions options;
   options.now = arguments.now.value_or(Time()).seconds;
-  const Json add = variables["add_generation_prompt"];
-  options.add_generation_prompt = !add.is_boolean() || add.get<bool>();
+  options.add_generation_prompt = variables["add_generation_prompt"].boolean().value_or(true);
   variables.erase("add_generation_prompt");
   options.variables_json = examples::to_text(variables);
   return tokenizer.apply_chat_template({}, options);
@@ -150,12 +150,28 @@ quire::Result<std::string> encode(const quire::Tokenizer& tokenizer, const Argum
   return examples::to_text(*ids) + "\n";
 }
 
+quire::Result<std::vector<std::int32_t>> ids_of(const Json& value) {
+  const auto malformed = [](const std::string& message) {
+    return quire::Status(quire::StatusCode::malformed, "token ids: " + message);
+  };
+  if (!value.is_array()) return malformed("expected an array of integers");
+  std::vector<std::int32_t> ids;
+  for (const Json& element : value.elements()) {
+    const std::int64_t id = element.integer().value_or(-1);
+    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
+      return malformed(examples::to_text(element) + " is no token id");
+    }
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  return ids;
+}
+
 quire::Result<std::string> decode(const quire::Tokenizer& tokenizer, const Arguments& arguments) {
   const quire::Result<std::string> text = examples::read_standard_input();
   if (!text) return text.status();
   const quire::Result<Json> value = examples::parse_json(*text);
   if (!value) return value.status();
-  const auto ids = examples::token_ids_from_json(*value);
+  const auto ids = ids_of(*value);
   if (!ids) return ids.status();
   if (!arguments.decode_stream) return tokenizer.decode(*ids);
   const auto pieces = tokenizer.decode_stream(*ids);

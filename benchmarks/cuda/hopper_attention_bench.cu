@@ -264,15 +264,22 @@ std::string describe(const Shape& shape) {
   return text;
 }
 
+// Those of a head size and type.
+std::vector<const Variant*> variants_of(const Shape& shape) {
+  std::vector<const Variant*> found;
+  for (const Variant& variant : benchmarks::hopper_variants()) {
+    if (variant.head_size == shape.head_size && variant.type == shape.type) {
+      found.push_back(&variant);
+    }
+  }
+  return found;
+}
+
 // Interleaved: every round times each once.
 void compare(const Shape& shape, bool variants, int rounds) {
   Bench bench(shape);
   std::vector<const Variant*> others;
-  for (const Variant& variant : benchmarks::hopper_variants()) {
-    if (variants && variant.head_size == shape.head_size && variant.type == shape.type) {
-      others.push_back(&variant);
-    }
-  }
+  if (variants) others = variants_of(shape);
   const bool portable = shape.causal;
   std::vector<std::vector<double>> times(others.size() + 2);
   bench.hopper(1);
@@ -321,7 +328,8 @@ KvType type_named(const std::string& name) {
 }
 
 // Answers lines of standard input: `open length size heads kv_heads page causal type` with the
-// operations of a call, `run calls` with the milliseconds of one.
+// operations of a call, `run calls` with the milliseconds of one, `variants` with their names, each
+// followed by a semicolon, `variant index calls` with the milliseconds of a call of one.
 int serve() {
   std::unique_ptr<Bench> bench;
   std::string command;
@@ -339,6 +347,14 @@ int serve() {
       int calls = 1;
       std::cin >> calls;
       std::printf("%.6f\n", bench->hopper(calls));
+    } else if (command == "variants" && bench != nullptr) {
+      for (const Variant* variant : variants_of(bench->shape())) std::printf("%s;", variant->name);
+      std::printf("\n");
+    } else if (command == "variant" && bench != nullptr) {
+      std::size_t index = 0;
+      int calls = 1;
+      std::cin >> index >> calls;
+      std::printf("%.6f\n", bench->variant(calls, variants_of(bench->shape()).at(index)->kernel()));
     } else {
       return 1;
     }

@@ -9,34 +9,37 @@ using namespace quire;
 using cuda::hopper::ForwardPolicy;
 
 struct Turns128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, true, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 3, 80, 2, true, true, false, 32, 160, 2, 3};
 };
-struct Apart128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, false, 40, 232};
-};
-struct TurnsApart128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, true, true, false, 40, 232};
+struct Overlap128 {
+  static constexpr ForwardPolicy kPolicy{128, 3, 80, 2, false, true, true, 32, 160, 2, 3};
 };
 struct Eager128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, false, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 3, 80, 2, false, false, false, 32, 160, 2, 3};
 };
 struct Narrow128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 64, 2, false, true, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 3, 64, 2, false, true, false, 32, 160, 2, 3};
 };
-struct Less128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 96, 2, false, true, true, 40, 232};
+struct TwoStages128 {
+  static constexpr ForwardPolicy kPolicy{128, 3, 80, 2, false, true, false, 32, 160, 2, 2};
 };
-struct Wide128 {
+struct FourStages128 {
+  static constexpr ForwardPolicy kPolicy{128, 3, 80, 1, false, true, false, 32, 160, 2, 4};
+};
+struct Two128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 80, 2, false, true, true, 40, 232, 2, 3};
+};
+struct TwoWide128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, true, 40, 232};
+};
+struct TwoWider128 {
   static constexpr ForwardPolicy kPolicy{128, 2, 160, 2, false, true, true, 40, 232};
 };
-struct Wider128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, false, true, true, 24, 240};
+struct Two96 {
+  static constexpr ForwardPolicy kPolicy{96, 2, 128, 2, false, true, true, 40, 232};
 };
-struct WiderTurns128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 176, 1, true, true, true, 24, 240};
-};
-struct Three128 {
-  static constexpr ForwardPolicy kPolicy{128, 3, 64, 2, false, true, true, 32, 160};
+struct Wide96 {
+  static constexpr ForwardPolicy kPolicy{96, 3, 112, 2, false, true, false, 32, 160};
 };
 struct NoTurns64 {
   static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, false, false, 32, 160};
@@ -47,11 +50,11 @@ struct Overlap64 {
 struct Lazy64 {
   static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, true, false, 32, 160};
 };
-struct Wide64 {
-  static constexpr ForwardPolicy kPolicy{64, 2, 192, 2, true, false, false, 40, 232};
-};
 struct Narrow64 {
   static constexpr ForwardPolicy kPolicy{64, 3, 64, 2, true, false, false, 32, 160};
+};
+struct Four64 {
+  static constexpr ForwardPolicy kPolicy{64, 4, 64, 2, true, false, false, 24, 112};
 };
 struct Apart256 {
   static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, false, true, false, 40, 232};
@@ -83,20 +86,21 @@ struct Fp8Wide64 {
 
 const Variant kVariants[] = {
     {"turns", 128, cuda::hopper::forward_instance<Turns128, false>},
-    {"no overlap", 128, cuda::hopper::forward_instance<Apart128, false>},
-    {"turns, no overlap", 128, cuda::hopper::forward_instance<TurnsApart128, false>},
+    {"overlap", 128, cuda::hopper::forward_instance<Overlap128, false>},
     {"eager rescale", 128, cuda::hopper::forward_instance<Eager128, false>},
     {"64 keys", 128, cuda::hopper::forward_instance<Narrow128, false>},
-    {"96 keys", 128, cuda::hopper::forward_instance<Less128, false>},
-    {"160 keys", 128, cuda::hopper::forward_instance<Wide128, false>},
-    {"176 keys", 128, cuda::hopper::forward_instance<Wider128, false>},
-    {"176 keys, turns", 128, cuda::hopper::forward_instance<WiderTurns128, false>},
-    {"3 warpgroups, 64 keys", 128, cuda::hopper::forward_instance<Three128, false>},
+    {"2 stages", 128, cuda::hopper::forward_instance<TwoStages128, false>},
+    {"4 stages", 128, cuda::hopper::forward_instance<FourStages128, false>},
+    {"2 warpgroups", 128, cuda::hopper::forward_instance<Two128, false>},
+    {"2 warpgroups, 128 keys", 128, cuda::hopper::forward_instance<TwoWide128, false>},
+    {"2 warpgroups, 160 keys", 128, cuda::hopper::forward_instance<TwoWider128, false>},
+    {"2 warpgroups, 128 keys", 96, cuda::hopper::forward_instance<Two96, false>},
+    {"112 keys", 96, cuda::hopper::forward_instance<Wide96, false>},
     {"no turns", 64, cuda::hopper::forward_instance<NoTurns64, false>},
     {"overlap", 64, cuda::hopper::forward_instance<Overlap64, false>},
     {"lazy rescale", 64, cuda::hopper::forward_instance<Lazy64, false>},
-    {"2 warpgroups", 64, cuda::hopper::forward_instance<cuda::hopper::Forward64Short, false>},
-    {"2 warpgroups, 192 keys", 64, cuda::hopper::forward_instance<Wide64, false>},
+    {"2 warpgroups", 64, cuda::hopper::forward_instance<cuda::hopper::Forward64Capped, false>},
+    {"4 warpgroups, 64 keys", 64, cuda::hopper::forward_instance<Four64, false>},
     {"64 keys", 64, cuda::hopper::forward_instance<Narrow64, false>},
     {"no overlap", 256, cuda::hopper::forward_instance<Apart256, false>},
     {"turns", 256, cuda::hopper::forward_instance<Turns256, false>},

@@ -46,7 +46,8 @@ Status write_kv(const Launch& launch, const WriteKvCall& call) {
                  call.kv.page_size, kFp8Box);
   }
   if (call.rows == 0) return {};
-  return launch_write_kv(launch, call);
+  return can_write_vectors(call) ? launch_write_vectors(launch, call)
+                                 : launch_write_heads(launch, call);
 }
 
 Status copy_kv_pages(const Launch& launch, const KvView& first_layer, int layers,

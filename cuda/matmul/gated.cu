@@ -18,40 +18,45 @@ __global__ void gate(Epilogue epilogue, const float* values, int width, __nv_bfl
   out[row * out_stride + i] = __float2bfloat16_rn(gate_value(epilogue, from[0]) * from[width]);
 }
 
-__global__ void gate_vectors(Epilogue epilogue, const __nv_bfloat16* values, int width,
+__global__ void gate_vectors(Epilogue epilogue, const __nv_bfloat16* others, int width,
                              __nv_bfloat16* out, std::int64_t out_stride) {
   wait_for_previous_kernel();
   const std::int64_t row = blockIdx.y;
   const int i = (static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x)) * 8;
   if (i >= width) return;
-  const __nv_bfloat16* from = values + row * 2 * width + i;
-  uint4 gates = *reinterpret_cast<const uint4*>(from);
-  uint4 others = *reinterpret_cast<const uint4*>(from + width);
+  auto* place = reinterpret_cast<uint4*>(out + row * out_stride + i);
+  uint4 gates = *place;
+  uint4 factors = *reinterpret_cast<const uint4*>(others + row * width + i);
   auto* gate = reinterpret_cast<__nv_bfloat162*>(&gates);
-  auto* other = reinterpret_cast<const __nv_bfloat162*>(&others);
+  auto* factor = reinterpret_cast<const __nv_bfloat162*>(&factors);
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    const float2 x = __bfloat1622float2(gate[k]), y = __bfloat1622float2(other[k]);
+    const float2 x = __bfloat1622float2(gate[k]), y = __bfloat1622float2(factor[k]);
     gate[k] =
         __floats2bfloat162_rn(gate_value(epilogue, x.x) * y.x, gate_value(epilogue, x.y) * y.y);
   }
-  *reinterpret_cast<uint4*>(out + row * out_stride + i) = gates;
+  *place = gates;
+}
+
+// Blocks for `units` values of a row.
+dim3 blocks_of(int units, int rows) {
+  return dim3(static_cast<unsigned>((units + kThreads - 1) / kThreads),
+              static_cast<unsigned>(rows));
 }
 
 }  // namespace
 
-Status apply_gate(const Launch& launch, Epilogue epilogue, const GateValues& values, int rows,
-                  int width, __nv_bfloat16* out, std::int64_t out_stride) {
-  if (values.narrow != nullptr) {
-    const dim3 blocks(static_cast<unsigned>((width / 8 + kThreads - 1) / kThreads),
-                      static_cast<unsigned>(rows));
-    gate_vectors<<<blocks, kThreads, 0, launch.stream>>>(epilogue, values.narrow, width, out,
-                                                         out_stride);
-    return status_of(cudaGetLastError(), "gate");
-  }
-  const dim3 grid(static_cast<unsigned>((width + kThreads - 1) / kThreads),
-                  static_cast<unsigned>(rows));
-  gate<<<grid, kThreads, 0, launch.stream>>>(epilogue, values.wide, width, out, out_stride);
+Status apply_gate(const Launch& launch, Epilogue epilogue, const float* values, int rows, int width,
+                  __nv_bfloat16* out, std::int64_t out_stride) {
+  gate<<<blocks_of(width, rows), kThreads, 0, launch.stream>>>(epilogue, values, width, out,
+                                                               out_stride);
+  return status_of(cudaGetLastError(), "gate");
+}
+
+Status apply_gate_in_place(const Launch& launch, Epilogue epilogue, const __nv_bfloat16* others,
+                           int rows, int width, __nv_bfloat16* out, std::int64_t out_stride) {
+  gate_vectors<<<blocks_of(width / 8, rows), kThreads, 0, launch.stream>>>(epilogue, others, width,
+                                                                           out, out_stride);
   return status_of(cudaGetLastError(), "gate");
 }
 

@@ -6,6 +6,7 @@
 #include "base/dependent_launch.h"
 #include "base/error.h"
 #include "matmul/device_matrix.h"
+#include "matmul/gate_parts.h"
 #include "matmul/gated.h"
 #include "matmul/kernel_table.h"
 #include "matmul/library_route.h"
@@ -235,38 +236,6 @@ Status run(const Launch& launch, WeightKind kind, ProductArgs args) {
   return {};
 }
 
-// Gate and up one after the other to memory, some rows at a time, then the gate. In bfloat16, if
-// the library multiplies: half as much to write and to read.
-Status run_gate_apart(const Launch& launch, const ProductCall& call, const Matrices& matrices) {
-  const std::int64_t width = matrices[0]->rows();
-  const Workspace workspace(call);
-  const bool narrow = alike(*matrices[0], *matrices[1]) &&
-                      suits_library(launch, call, *matrices[0], workspace.expanded_bytes) &&
-                      can_gate_bfloat16(width, call.out_stride);
-  const std::size_t element = narrow ? sizeof(__nv_bfloat16) : sizeof(float);
-  const auto fit = static_cast<std::int64_t>(workspace.gate_bytes / element) / (2 * width);
-  const int most = static_cast<int>(std::min<std::int64_t>(call.rows, fit));
-  if (most < 1) {
-    return error(StatusCode::internal, "product: {} bytes of workspace for {} outputs",
-                 call.workspace_bytes, width);
-  }
-  for (int done = 0; done < call.rows; done += most) {
-    ProductCall part = call;
-    part.rows = std::min(most, call.rows - done);
-    part.input += done * matrices[0]->columns();
-    part.epilogue = narrow ? Epilogue::store_bfloat16 : Epilogue::store_float;
-    part.out_float = narrow ? nullptr : reinterpret_cast<float*>(workspace.gate);
-    part.out_bfloat16 = narrow ? reinterpret_cast<__nv_bfloat16*>(workspace.gate) : nullptr;
-    part.out_stride = 2 * width;
-    if (Status status = product(launch, part); !status) return status;
-    Status status = apply_gate(launch, call.epilogue, {part.out_float, part.out_bfloat16},
-                               part.rows, static_cast<int>(width),
-                               call.out_bfloat16 + done * call.out_stride, call.out_stride);
-    if (!status) return status;
-  }
-  return {};
-}
-
 // Matrices [first, last) of a call, which are alike.
 Status run_alike(const Launch& launch, const ProductCall& call, const Matrices& matrices,
                  std::size_t first, std::size_t last, std::int64_t out_column) {
@@ -308,10 +277,15 @@ Status product(const Launch& launch, const ProductCall& call) {
   Matrices matrices{};
   if (Status status = check(call, matrices); !status) return status;
   if (call.rows <= 0) return {};
-  if (is_gated(call.epilogue) &&
-      (!alike(*matrices[0], *matrices[1]) ||
-       suits_library(launch, call, *matrices[0], Workspace(call).expanded_bytes))) {
-    return run_gate_apart(launch, call, matrices);
+  if (is_gated(call.epilogue)) {
+    const Workspace workspace(call);
+    const bool one_kind = alike(*matrices[0], *matrices[1]);
+    const bool library = suits_library(launch, call, *matrices[0], workspace.expanded_bytes);
+    const GateMemory memory{workspace.gate, workspace.gate_bytes};
+    if (one_kind && library && can_gate_in_place(matrices[0]->rows(), call.out_stride)) {
+      return gate_in_place(launch, call, memory);
+    }
+    if (!one_kind || library) return gate_apart(launch, call, memory);
   }
   std::int64_t out_column = 0;
   const auto count = static_cast<std::size_t>(call.matrices);

@@ -1,46 +1,42 @@
 #include "support/request_json.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace examples {
 namespace {
 
-bool read(const Json& value, std::string& into) {
-  if (!value.is_string()) return false;
-  into = value.get<std::string>();
-  return true;
+// Sets `into` if there is something.
+template <class From, class Into>
+bool take(std::optional<From> from, Into& into) {
+  if (from) into = static_cast<Into>(*std::move(from));
+  return from.has_value();
 }
 
+bool read(const Json& value, std::string& into) {
+  return take(value.string(), into);
+}
 bool read(const Json& value, bool& into) {
-  if (!value.is_boolean()) return false;
-  into = value.get<bool>();
-  return true;
+  return take(value.boolean(), into);
+}
+bool read(const Json& value, std::uint64_t& into) {
+  return take(value.natural(), into);
+}
+bool read(const Json& value, float& into) {
+  return take(value.number(), into);
 }
 
 bool read(const Json& value, int& into) {
-  constexpr std::int64_t kMin = std::numeric_limits<int>::min();
-  constexpr std::int64_t kMax = std::numeric_limits<int>::max();
-  if (!value.is_number_integer()) return false;
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > kMax) return false;
-  const auto wide = value.get<std::int64_t>();
-  if (wide < kMin || wide > kMax) return false;
-  into = static_cast<int>(wide);
-  return true;
-}
-
-bool read(const Json& value, std::uint64_t& into) {
-  if (!value.is_number_unsigned()) return false;
-  into = value.get<std::uint64_t>();
-  return true;
-}
-
-bool read(const Json& value, float& into) {
-  if (!value.is_number()) return false;
-  into = value.get<float>();
-  return true;
+  const std::optional<std::int64_t> wide = value.integer();
+  if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) {
+    return false;  // none is less than any
+  }
+  return take(wide, into);
 }
 
 bool read(const Json& value, std::pair<std::int32_t, float>& into) {
@@ -52,7 +48,7 @@ template <class T>
 bool read(const Json& value, std::vector<T>& into) {
   if (!value.is_array()) return false;
   into.clear();
-  for (const Json& element : value) {
+  for (const Json& element : value.elements()) {
     if (!read(element, into.emplace_back())) return false;
   }
   return true;
@@ -62,7 +58,7 @@ bool read(const Json& value, std::vector<T>& into) {
 bool read_logit_bias(const Json& value, std::vector<std::pair<std::int32_t, float>>& into) {
   if (!value.is_object()) return read(value, into);
   into.clear();
-  for (const auto& [key, bias] : value.items()) {
+  for (const auto& [key, bias] : value.members()) {
     const quire::Result<Json> id = parse_json(key);
     auto& entry = into.emplace_back();
     if (!id || !read(*id, entry.first) || !read(bias, entry.second)) return false;
@@ -72,7 +68,7 @@ bool read_logit_bias(const Json& value, std::vector<std::pair<std::int32_t, floa
 
 // One string or several.
 bool read_stop(const Json& value, std::vector<std::string>& into) {
-  if (value.is_string()) return read(value, into.emplace_back());
+  if (value.string()) return read(value, into.emplace_back());
   return read(value, into);
 }
 
@@ -114,11 +110,34 @@ std::optional<bool> read_field(const std::string& name, const Json& value,
   return std::nullopt;
 }
 
+// A message with a role and a text and nothing else.
+bool is_plain(const Json& message) {
+  return message.size() == 2 && message["role"].string() && message["content"].string();
+}
+
 quire::Status wrong(std::string message) {
   return quire::Status(quire::StatusCode::invalid_argument, std::move(message));
 }
 
 }  // namespace
+
+quire::Status read_conversation(const Json& value, quire::Request& request) {
+  Json variables = value.is_array() ? Json{{"messages", value}} : value;
+  if (!variables["messages"].is_array()) {
+    return {quire::StatusCode::malformed,
+            "expected an array of messages or an object with \"messages\""};
+  }
+  // Plain messages go as values; a conversation with more in it goes to the template as it is.
+  const std::vector<Json> messages = variables["messages"].elements();
+  if (!messages.empty() && std::all_of(messages.begin(), messages.end(), is_plain)) {
+    for (const Json& message : messages) {
+      request.messages.push_back({*message["role"].string(), *message["content"].string()});
+    }
+    variables.erase("messages");
+  }
+  if (variables.size() > 0) request.template_json = to_text(variables);
+  return {};
+}
 
 quire::Status read_request(const Json& value, quire::Request& request) {
   if (!value.is_object()) return wrong("a request is a JSON object");
@@ -128,7 +147,7 @@ quire::Status read_request(const Json& value, quire::Request& request) {
   Json conversation = Json::object();
   std::string prompt;
   bool raw = false;
-  for (const auto& [name, field] : value.items()) {
+  for (const auto& [name, field] : value.members()) {
     std::optional<bool> good;
     if (name == "id") {
       good = true;
@@ -137,7 +156,7 @@ quire::Status read_request(const Json& value, quire::Request& request) {
     } else if (name == "raw") {
       good = read(field, raw);
     } else if (name == "messages" || name == "tools" || name == "documents") {
-      conversation[name] = field;
+      conversation.set(name, field);
       good = true;
     } else if (name == "template") {
       good = field.is_object();
@@ -154,7 +173,7 @@ quire::Status read_request(const Json& value, quire::Request& request) {
     return {};
   }
   if (value.contains("prompt")) {
-    conversation["messages"] = Json::array({{{"role", "user"}, {"content", prompt}}});
+    conversation.set("messages", Json::array({{{"role", "user"}, {"content", prompt}}}));
   }
   return read_conversation(conversation, request);
 }

@@ -540,6 +540,48 @@ class Batch(CommandLineTest):
         output = self.succeed("batch", "--model", LLAMA, "--input", "-", "--output", "-", stdin=lines)
         self.assertIn("line 3, column 12: ", json.loads(output.splitlines()[1])["error"])
 
+    def answer(self, *lines):
+        output = self.succeed("batch", "--model", LLAMA, "--input", "-", "--output", "-", *EXACT,
+                              stdin=b"".join(line + b"\n" for line in lines))
+        return [json.loads(line) for line in output.splitlines()]
+
+    def test_logit_bias_in_both_forms(self):
+        results = self.answer(*(b'{"tokens": [5], "max_tokens": 2, "ignore_eos": true, "logit_bias": %s}' % bias
+                                for bias in [b'{"7": 1000}', b"[[7, 1000]]", b"[[7, 1e3], [8, -1]]",
+                                             b"[7, 1000]", b"[[7]]", b'{"x": 1000}', b'{"7": "1000"}']))
+        self.assertEqual([result["choices"][0]["tokens"] for result in results[:3]], [[7, 7]] * 3)
+        for result in results[3:]:
+            self.assertIn("logit_bias", result["error"])
+
+    def test_integers_are_those_of_the_field_and_nothing_near(self):
+        base = b'{"tokens": [5], "max_tokens": 1, %s}'
+        good = self.answer(*(base % field for field in [
+            b'"seed": 18446744073709551615', b'"top_k": 2147483647', b'"top_k": null, "seed": 0']))
+        self.assertEqual([result["seed"] for result in good][::2], [18446744073709551615, 0])
+        for result in self.answer(*(base % field for field in [
+                b'"seed": 18446744073709551616', b'"seed": -1', b'"seed": 1.0', b'"top_k": 2147483648',
+                b'"top_k": 18446744073709551615', b'"top_k": -2147483649', b'"top_k": 1.0'])):
+            self.assertIn("is of the wrong type", result["error"])
+
+    def test_an_id_comes_back_as_it_is(self):
+        ids = [b'{"z":[1,-2,2.5,1e+300,null,true],"a":{}}', b'["x","y"]', b'[["x","y"]]', b"[[]]", b"null",
+               b"18446744073709551615", b"-9223372036854775808", b"0.1", b"1.0", b'"\\u0000\\"\xc3\xa9"',
+               b"[" * 200 + b"]" * 200]
+        lines = [b'{"id": %s, "tokens": [5], "max_tokens": 0, "seed": 1}\n' % value for value in ids]
+        output = self.succeed("batch", "--model", LLAMA, "--input", "-", "--output", "-",
+                              stdin=b"".join(lines))
+        for value, line in zip(ids, output.splitlines(), strict=True):
+            self.assertTrue(line.startswith(b'{"id":%s,"choices":[{' % value), line)
+
+    def test_text_that_is_no_request(self):
+        for line, error in [(b'{"id": %s, "tokens": [5]}' % (b"[" * 201 + b"]" * 201), "200 levels"),
+                            (b"[" * 5000, "200 levels"), (b'{"id": "\xff"}', "UTF-8"),
+                            (b'{"id": "\\ud800"}', "line 1, column 15: "), (b'{"id": 1e999}', "1e999"),
+                            (b"[]", "object"), (b"null", "object"), (b'"id"', "object")]:
+            result, = self.answer(line)
+            self.assertEqual(list(result), ["error"])
+            self.assertIn(error, result["error"])
+
     def test_model_without_template_says_what_helps(self):
         with tempfile.TemporaryDirectory() as folder:
             model = os.path.join(folder, "model.gguf")

@@ -17,6 +17,7 @@ template <class Shape, class Element, bool kSoftCap>
 struct Consumer : ConsumerRows<Shape> {
   using Rows = ConsumerRows<Shape>;
   using Pipe = typename Rows::Pipe;
+  using Place = typename Pipe::Place;
   using Sums = typename Rows::Sums;
   using Rows::args;
   using Rows::kHeadSize;
@@ -152,19 +153,18 @@ struct Consumer : ConsumerRows<Shape> {
   }
 
   // Values of a block that is masked, once they are there.
-  __device__ void mend_values(const Tile& tile, const TileBlocks& blocks, int block,
-                              const RingPlace<kStages>& place) const {
-    const int first = block * kBlockKeys;
-    if (first >= blocks.first_key && first + kBlockKeys <= tile.keys) return;
+  __device__ void mend_values(const Tile& tile, int block, const Place& place) const {
+    const int begin = TileBlocks(args, tile, kBlockKeys).first_key - block * kBlockKeys;
+    const int end = tile.keys - block * kBlockKeys;
+    if (begin <= 0 && end >= kBlockKeys) return;
     MemoryBarrier::wait(pipe.arrived(Pipe::kValues, place.stage), place.parity);
-    clear_values(place.stage, blocks.first_key - first, tile.keys - first);
+    clear_values(place.stage, begin, end);
   }
 
   template <bool kMasked>
-  __device__ void step(State& state, const Tile& tile, const TileBlocks& blocks, int block,
-                       int query_stage) const {
-    const RingPlace<kStages> earlier(state.uses);
-    const RingPlace<kStages> place(++state.uses);
+  __device__ void step(State& state, const Tile& tile, int block, int query_stage) const {
+    const Place earlier(state.uses);
+    const Place place(++state.uses);
     MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
     wait_for_turn();
     start_scores(state.scores, query_stage, place.stage);
@@ -181,45 +181,49 @@ struct Consumer : ConsumerRows<Shape> {
     wait_products<0>();
     hold(state.sums);
     release(Pipe::kValues, earlier.stage);
-    if constexpr (kMasked) mend_values(tile, blocks, block, place);
+    if constexpr (kMasked) mend_values(tile, block, place);
     pack(state.weights, state.scores);
     rescale(state.sums, factors);
   }
 
   __device__ void compute(State& state, const Tile& tile, int query_stage) const {
-    const TileBlocks blocks(args, tile, kBlockKeys);
+    const TileBlocks all(args, tile, kBlockKeys), blocks = Rows::own_blocks(tile);
     state.softmax = {};
     Rows::find_keys(tile, state.first_key, state.end_key);
 #pragma unroll
     for (float& sum : state.sums) sum = 0;
 
+    Rows::pass_over(all.end - blocks.end, true, state.uses);
     int block = blocks.end - 1;
-    const RingPlace<kStages> place(state.uses);
+    const Place place(state.uses);
     MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
+    if (blocks.end < all.end) wait_for_turn();
     start_scores(state.scores, query_stage, place.stage);
+    if (blocks.end < all.end) pass_turn();
     wait_products<0>();
     hold(state.scores);
     release(Pipe::kKeys, place.stage);
     softmax<true>(state, block);
-    mend_values(tile, blocks, block, place);
+    mend_values(tile, block, place);
     pack(state.weights, state.scores);
     --block;
     for (; block >= blocks.begin && block >= blocks.full_end; --block) {
-      step<true>(state, tile, blocks, block, query_stage);
+      step<true>(state, tile, block, query_stage);
     }
     for (; block >= blocks.begin && block >= blocks.full_begin; --block) {
-      step<false>(state, tile, blocks, block, query_stage);
+      step<false>(state, tile, block, query_stage);
     }
-    for (; block >= blocks.begin; --block) step<true>(state, tile, blocks, block, query_stage);
+    for (; block >= blocks.begin; --block) step<true>(state, tile, block, query_stage);
     release(Pipe::kQuery, query_stage);
 
-    const RingPlace<kStages> last(state.uses);
+    const Place last(state.uses);
     MemoryBarrier::wait(pipe.arrived(Pipe::kValues, last.stage), last.parity);
     start_sums(state.sums, state.weights, last.stage);
     wait_products<0>();
     hold(state.sums);
     release(Pipe::kValues, last.stage);
     ++state.uses;
+    Rows::pass_over(blocks.begin - all.begin, false, state.uses);
   }
 
   __device__ void store(State& state, const Tile& tile) const {
@@ -238,6 +242,10 @@ struct Consumer : ConsumerRows<Shape> {
       MemoryBarrier::wait(pipe.arrived(Pipe::kQuery, place.stage), place.parity);
       const Tile tile = pipe.load_tile(place.stage);
       if (tile.rows == 0) return;
+      if (Rows::first_row() >= tile.rows) {
+        Rows::pass_over(tile, place.stage, state.uses);
+        continue;
+      }
       if constexpr (std::is_same_v<Element, __half>) convert_queries(place.stage);
       compute(state, tile, place.stage);
       store(state, tile);

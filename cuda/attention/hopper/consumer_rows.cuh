@@ -24,8 +24,9 @@ struct ConsumerRows {
 
   __device__ int lane() const { return thread % 32; }
   __device__ int row(int half) const {
-    return warpgroup * 64 + thread / 32 * 16 + lane() / 4 + half * 8;
+    return first_row() + thread / 32 * 16 + lane() / 4 + half * 8;
   }
+  __device__ int first_row() const { return warpgroup * 64; }  // of the warpgroup
 
   __device__ void release(typename Pipe::Kind kind, int stage) const {
     if (lane() == 0) MemoryBarrier::arrive(pipe.released(kind, stage));
@@ -43,6 +44,38 @@ struct ConsumerRows {
     }
   }
   __device__ void sync_warpgroup() const { sync_named(kOwnBarrier + warpgroup, 128); }
+
+  // Key blocks that the warpgroup's rows see, of those of the tile, which has some of these rows.
+  __device__ TileBlocks own_blocks(Tile tile) const {
+    tile.first_position += first_row();
+    tile.rows = min(64, tile.rows - first_row());
+    return TileBlocks(args, tile, kPolicy.block_keys);
+  }
+  // What the others and the producers need of a warpgroup that does not see the next `count`
+  // blocks: its turns, and that it is done with them. `uses` as in State, `first`: they begin the
+  // tile.
+  __device__ void pass_over(int count, bool first, int& uses) const {
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      const typename Pipe::Place place(uses++);
+      if (i > 0 || !first) {
+        wait_for_turn();
+        pass_turn();
+      }
+      MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
+      release(Pipe::kKeys, place.stage);
+      if constexpr (kPolicy.fp8()) release(Pipe::kScales, place.stage);
+      MemoryBarrier::wait(pipe.arrived(Pipe::kValues, place.stage), place.parity);
+      release(Pipe::kValues, place.stage);
+    }
+  }
+  // The whole tile, of which the warpgroup has no rows.
+  __device__ void pass_over(const Tile& tile, int query_stage, int& uses) const {
+    const TileBlocks blocks(args, tile, kPolicy.block_keys);
+    if constexpr (kPolicy.fp8()) release(Pipe::kRaw, 0);
+    release(Pipe::kQuery, query_stage);
+    pass_over(blocks.end - blocks.begin, true, uses);
+  }
 
   // Keys that the thread's rows see.
   __device__ void find_keys(const Tile& tile, int (&first_key)[2], int (&end_key)[2]) const {

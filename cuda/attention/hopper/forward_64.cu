@@ -3,9 +3,8 @@
 namespace quire::cuda::hopper {
 
 ForwardKernel forward_kernel_64(const ForwardChoice& choice) {
-  if (choice.soft_cap) return forward_instance<Forward64Short, true>();
-  if (choice.short_rows) return forward_instance<Forward64Short, false>();
-  return forward_instance<Forward64, false>();
+  return choice.soft_cap ? forward_instance<Forward64Capped, true>()
+                         : forward_instance<Forward64, false>();
 }
 
 }  // namespace quire::cuda::hopper

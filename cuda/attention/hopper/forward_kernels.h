@@ -16,7 +16,7 @@ struct ForwardKernel {
 // What decides between the kernels of a head size and type.
 struct ForwardChoice {
   bool soft_cap = false;
-  bool short_rows = false;  // sequences of few rows
+  bool short_rows = false;  // sequences of few rows; matters in fp8
 };
 
 // In small files, for the compile time. Keys and values in bf16:

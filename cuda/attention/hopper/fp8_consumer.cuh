@@ -18,6 +18,7 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
   using Queries = Fp8Queries<Shape>;
   using Rows = ConsumerRows<Shape>;
   using Pipe = typename Rows::Pipe;
+  using Place = typename Pipe::Place;
   using Sums = typename Rows::Sums;
   using BlockScales = typename Softmax::BlockScales;
   using Scores = typename Softmax::Scores;
@@ -134,7 +135,7 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
 
   // Clears values of keys outside the tile's, which may hold anything: 0 times NaN is not 0. The
   // warpgroups write the same. Unwanted boxes were not brought.
-  __device__ void mend_values(int query_stage, int block, const RingPlace<kStages>& place) const {
+  __device__ void mend_values(int query_stage, int block, const Place& place) const {
     const TileBlocks blocks(args, pipe.load_tile(query_stage), kBlockKeys);
     const int begin = blocks.first_key - block * kBlockKeys;
     const int end = blocks.end_key - block * kBlockKeys;
@@ -166,9 +167,9 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
   // together; the softmax runs beside the latter.
   template <bool kMasked>
   __device__ void step(State& state, int block, int query_stage) const {
-    const RingPlace<kStages> earlier(state.uses);
-    const RingPlace<kStages> place(++state.uses);
-    const RingPlace<kStages> later(state.uses + 1);
+    const Place earlier(state.uses);
+    const Place place(++state.uses);
+    const Place later(state.uses + 1);
     if (!state.keys_arrived) {
       MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
     }
@@ -188,7 +189,7 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
     const float2 factors =
         Softmax::template softmax<kMasked>(state, scales, block, place.stage, query_stage);
     state.keys_arrived = MemoryBarrier::ended(pipe.arrived(Pipe::kKeys, later.stage), later.parity);
-    Rows::keep_before_wait(state.sum[0] + state.sum[1]);
+    if constexpr (kPolicy.overlap) Rows::keep_before_wait(state.sum[0] + state.sum[1]);
     wait_products<0>();
     hold(state.sums);
     release(Pipe::kValues, earlier.stage);
@@ -200,7 +201,7 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
 
   // What comes before the first step, and after the last.
   __device__ void first_scores(State& state, int block, int query_stage) const {
-    const RingPlace<kStages> place(state.uses);
+    const Place place(state.uses);
     MemoryBarrier::wait(pipe.arrived(Pipe::kKeys, place.stage), place.parity);
     const BlockScales scales = Softmax::block_scales(place.stage);
     start_scores(state.scores, place.stage);
@@ -213,7 +214,7 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
     state.keys_arrived = false;
   }
   __device__ void last_sums(State& state) const {
-    const RingPlace<kStages> last(state.uses++);
+    const Place last(state.uses++);
     MemoryBarrier::wait(pipe.arrived(Pipe::kValues, last.stage), last.parity);
     start_sums(state.sums, state.weights, last.stage);
     wait_products<0>();
@@ -224,7 +225,8 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
   // Returns the tile. What is known of it is read from shared memory where it is needed: registers
   // are short.
   __device__ Tile compute(State& state, int query_stage) const {
-    const TileBlocks blocks(args, pipe.load_tile(query_stage), kBlockKeys);
+    const TileBlocks all(args, pipe.load_tile(query_stage), kBlockKeys);
+    const TileBlocks blocks = Rows::own_blocks(pipe.load_tile(query_stage));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       state.query_factor[half] =
@@ -240,8 +242,11 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
       store_shared(place_of_sums(i), make_float4(0, 0, 0, 0));
     }
 
+    Rows::pass_over(all.end - blocks.end, true, state.uses);
     int block = blocks.end - 1;
+    if (blocks.end < all.end) wait_for_turn();
     first_scores(state, block--, query_stage);
+    if (blocks.end < all.end) pass_turn();
     for (; block >= blocks.begin && block >= blocks.full_end; --block) {
       step<true>(state, block, query_stage);
     }
@@ -252,6 +257,7 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
     const Tile tile = pipe.load_tile(query_stage);
     release(Pipe::kQuery, query_stage);
     last_sums(state);
+    Rows::pass_over(blocks.begin - all.begin, false, state.uses);
 #pragma unroll
     for (int i = 0; i < kHeadSize / 2; i += 4) {
       const float4 sums = whole_sums(state, i);
@@ -279,7 +285,12 @@ struct Fp8Consumer : Fp8Softmax<Shape, kSoftCap> {
     for (int count = 0;; ++count) {
       const RingPlace<kPolicy.query_stages> place(count);
       MemoryBarrier::wait(pipe.arrived(Pipe::kQuery, place.stage), place.parity);
-      if (pipe.load_tile(place.stage).rows == 0) return;
+      const Tile tile = pipe.load_tile(place.stage);
+      if (tile.rows == 0) return;
+      if (Rows::first_row() >= tile.rows) {
+        Rows::pass_over(tile, place.stage, state.uses);
+        continue;
+      }
       // What follows from the thread's number is computed anew: registers are short.
       Fp8Consumer here = *this;
       asm volatile("" : "+r"(here.thread));

@@ -13,8 +13,9 @@ using namespace hopper;
 
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr int kLeastTileRows = 128;
+constexpr int kWarpgroupRows = 64;  // fewer cost as much
 
-// Rows of the longest sequence up to which the short policy is the faster.
+// Rows of the longest sequence up to which a short policy is used.
 constexpr int kShortRows = 1024;
 
 struct Entry {
@@ -150,7 +151,7 @@ HopperShare hopper_share(const Launch& launch, const PagedAttentionCall& call) {
   if (launch.deterministic || !hopper_attention_takes(launch.compute_capability, call)) return {};
   const SequenceTable& sequences = call.sequences;
   const int tile_rows = kernel_for(call, {}).policy.rows();
-  const int least_rows = tile_rows / 2;  // half a tile costs as much as a whole one
+  const int least_rows = kWarpgroupRows;
   if (sequences.max_rows < least_rows) return {};
   const bool alike = sequences.total_rows == sequences.count * sequences.max_rows;
   // Of the others no more is known here than how many rows they have together.

@@ -34,6 +34,14 @@ struct TileBlocks {
   }
 };
 
+// Stage and parity of the count-th use of a ring.
+template <int kRing>
+struct RingPlace {
+  int stage, parity;
+  __device__ explicit RingPlace(unsigned count)
+      : stage(static_cast<int>(count % kRing)), parity(static_cast<int>(count / kRing & 1)) {}
+};
+
 // Shared memory of a thread block and its barriers: of each stage of queries, keys and values one
 // that tells of its arrival and one that tells that the consumers are done with it; of each stage
 // of queries also one that tells that its tile is known. Scales of fp8 come with the keys, but
@@ -43,14 +51,20 @@ struct Pipeline {
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
   static constexpr ForwardMemory kMemory{kPolicy};
   static constexpr int kConsumerWarps = kPolicy.warpgroups * 4;
-  enum Kind { kQuery = 0, kKeys = 4, kValues = 8, kTile = 12, kRaw = 12, kScales = 16 };
+  static constexpr int kStages = kPolicy.stages;
+  static constexpr int kMostStages = kPolicy.most_stages();
+  enum Kind { kQuery, kKeys, kValues, kTile, kRaw = kTile, kScales, kKinds };
+  static_assert(kKinds == kBarrierKinds);
+  using Place = RingPlace<kStages>;  // of a use of keys, values or scales
 
   unsigned start;
 
   __device__ unsigned arrived(Kind kind, int stage) const {
-    return start + kMemory.barriers + (kind + stage) * 8;
+    return start + kMemory.barriers + (2 * kMostStages * kind + stage) * 8;
   }
-  __device__ unsigned released(Kind kind, int stage) const { return arrived(kind, stage + 2); }
+  __device__ unsigned released(Kind kind, int stage) const {
+    return arrived(kind, kMostStages + stage);
+  }
   __device__ unsigned query(int stage) const {
     return start + kMemory.query + (kPolicy.fp8() ? 0 : stage * kMemory.query_bytes);
   }
@@ -99,7 +113,7 @@ struct Pipeline {
   // By one thread.
   __device__ void create_barriers() const {
     constexpr int kScaleWarps = kPolicy.fp8() ? 1 : 0;
-    for (int stage = 0; stage < 2; ++stage) {
+    for (int stage = 0; stage < kMostStages; ++stage) {
       for (const Kind kind : {kQuery, kKeys, kValues}) {
         MemoryBarrier::create(arrived(kind, stage), 1 + (kind == kKeys ? kScaleWarps : 0));
         // The warps that bring values and scales read the tile that comes with queries.
@@ -112,14 +126,6 @@ struct Pipeline {
     }
     MemoryBarrier::publish();
   }
-};
-
-// Stage and parity of the count-th use of a ring.
-template <int kRing>
-struct RingPlace {
-  int stage, parity;
-  __device__ explicit RingPlace(unsigned count)
-      : stage(static_cast<int>(count % kRing)), parity(static_cast<int>(count / kRing & 1)) {}
 };
 
 }  // namespace quire::cuda::hopper

@@ -13,8 +13,10 @@ struct ForwardPolicy {
   bool overlap;       // the softmax runs beside products of its own warpgroup too
   int producer_registers, consumer_registers;
   int element_bytes = 2;  // of keys and values
+  int stages = 2;         // blocks of keys in shared memory, and as many of values
 
   constexpr bool fp8() const { return element_bytes == 1; }
+  constexpr int most_stages() const { return stages > 2 ? stages : 2; }  // of anything
   constexpr int rows() const { return warpgroups * 64; }
   constexpr int threads() const { return (warpgroups + 1) * 128; }
   // A head's queries, or keys and values, lie in parts of one row of shared memory, which is 128
@@ -27,16 +29,16 @@ struct ForwardPolicy {
 struct Forward64 {
   static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, true, false, false, 32, 160};
 };
-// With fewer rows in a tile less is masked away or empty in short prompts; with more registers
-// there is room for a cap.
-struct Forward64Short {
+// With more registers there is room for a cap.
+struct Forward64Capped {
   static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, false, false, 40, 232};
 };
+// A third warpgroup hides more than longer blocks would, for which it leaves no registers.
 struct Forward128 {
-  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{128, 3, 80, 2, false, true, false, 32, 160, 2, 3};
 };
 struct Forward96 {
-  static constexpr ForwardPolicy kPolicy{96, 2, 128, 2, false, true, true, 40, 232};
+  static constexpr ForwardPolicy kPolicy{96, 3, 96, 2, false, true, false, 32, 160, 2, 3};
 };
 struct Forward192 {
   static constexpr ForwardPolicy kPolicy{192, 2, 112, 1, false, true, true, 40, 232};
@@ -48,7 +50,7 @@ struct Forward256Capped {
   static constexpr ForwardPolicy kPolicy{256, 2, 64, 1, false, true, true, 40, 232};
 };
 
-// Keys and values in fp8: see Fp8Consumer.
+// Keys and values in fp8: see Fp8Consumer. The short ones are for short prompts and for caps.
 struct Fp8Forward64 {
   static constexpr ForwardPolicy kPolicy{64, 3, 128, 2, false, false, true, 32, 160, 1};
 };
@@ -62,8 +64,8 @@ struct Fp8Forward128Short {
   static constexpr ForwardPolicy kPolicy{128, 2, 96, 2, false, false, true, 40, 232, 1};
 };
 
-// Key and value blocks in shared memory, each.
-constexpr int kStages = 2;
+// See Pipeline::Kind; of a kind there are two barriers for each stage.
+constexpr int kBarrierKinds = 5;
 
 // Places in shared memory, in bytes from its 1024-byte aligned start; all swizzled within 8 rows.
 // Queries are [parts][rows][query_row], keys and values [tokens / 8][parts][8][key_row] bytes. In
@@ -87,12 +89,12 @@ struct ForwardMemory {
         query(0),
         codes(query + (policy.fp8() ? 1 : policy.query_stages) * query_bytes),
         keys(codes + (policy.fp8() ? query_bytes / 2 : 0)),
-        values(keys + kStages * block_bytes),
-        scales(values + kStages * block_bytes),
-        query_scales(scales + kStages * scale_bytes),
+        values(keys + policy.stages * block_bytes),
+        scales(values + policy.stages * block_bytes),
+        query_scales(scales + policy.stages * scale_bytes),
         sums(query_scales + (policy.fp8() ? policy.rows() * 4 : 0)),
         barriers(sums + (policy.fp8() ? policy.rows() * policy.head_size * 4 : 0)),
-        tiles(barriers + 160),
+        tiles(barriers + kBarrierKinds * 2 * policy.most_stages() * 8),
         total(tiles + 2 * 32) {}
 };
 

@@ -10,6 +10,7 @@ namespace quire::cuda::hopper {
 template <class Shape>
 struct Producer {
   using Pipe = Pipeline<Shape>;
+  using Place = typename Pipe::Place;
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
   static constexpr bool kFp8 = kPolicy.fp8();
   static constexpr int kQueryRow = kPolicy.query_row();
@@ -95,7 +96,7 @@ struct Producer {
   // The count-th block of keys or values, once its place is free.
   template <typename Pipe::Kind kKind>
   __device__ void bring(const Tile& tile, int count, int block, int page) const {
-    const RingPlace<kStages> place(count);
+    const Place place(count);
     MemoryBarrier::wait(pipe.released(kKind, place.stage), place.parity ^ 1);
     if constexpr (kFp8 && kKind == Pipe::kValues) {
       bring_fp8_values(tile, place.stage, block, page);

@@ -10,6 +10,7 @@ namespace quire::cuda::hopper {
 template <class Shape>
 struct ScaleProducer {
   using Pipe = Pipeline<Shape>;
+  using Place = typename Pipe::Place;
   static constexpr ForwardPolicy kPolicy = Shape::kPolicy;
   static constexpr int kQuads = (kPolicy.block_keys + 127) / 128;  // of a lane
   // Of values that are all 0, or near it, the scale is taken to be larger.
@@ -35,7 +36,7 @@ struct ScaleProducer {
       const TileBlocks blocks(args, tile, kPolicy.block_keys);
       Scales now = read(tile, blocks, blocks.end - 1);
       for (int block = blocks.end - 1; block >= blocks.begin; --block) {
-        const RingPlace<kStages> stage(uses++);
+        const Place stage(uses++);
         MemoryBarrier::wait(pipe.released(Pipe::kScales, stage.stage), stage.parity ^ 1);
         store(blocks, block, stage.stage, now);
         __syncwarp();

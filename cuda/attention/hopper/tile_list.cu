@@ -45,11 +45,17 @@ struct Sequence {
     const int begin = args.window > 0 ? max(0, first + 1 - args.window) : 0;
     return (end + args.block_keys - 1) / args.block_keys - begin / args.block_keys;
   }
+  // How long a tile takes, about: blocks by warpgroups that have rows.
+  __device__ int tile_work(const TileListArgs& args, int tile) const {
+    const int tile_rows = min(args.tile_rows, rows - tile * args.tile_rows);
+    return tile_blocks(args, tile) * ((tile_rows + 63) / 64);
+  }
 };
 
-__device__ int slot_of(const TileListArgs& args, int section, int head_section, int blocks) {
-  const int all = (args.sequences.max_keys + args.block_keys - 1) / args.block_keys;
-  const int length = min(kLengths - 1, blocks * kLengths / (all + 1));
+__device__ int slot_of(const TileListArgs& args, int section, int head_section, int work) {
+  const int all =
+      (args.sequences.max_keys + args.block_keys - 1) / args.block_keys * (args.tile_rows / 64);
+  const int length = min(kLengths - 1, work * kLengths / (all + 1));
   const int place = section * (args.kv_heads / args.section_heads) + head_section;
   return min(kSections - 1, place) * kLengths + kLengths - 1 - length;
 }
@@ -85,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
         for (int i = lane; i < sequence.tiles(args) * head_sections; i += 32) {
           const int tile = i / head_sections, head_section = i % head_sections;
           const int slot =
-              slot_of(args, sequence.section, head_section, sequence.tile_blocks(args, tile));
+              slot_of(args, sequence.section, head_section, sequence.tile_work(args, tile));
           const int place = atomicAdd(&slots[slot], 1);
           if (pass == 0) continue;
           const int row = tile * args.tile_rows;

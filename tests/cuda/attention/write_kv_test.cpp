@@ -269,6 +269,21 @@ TEST_CASE("queries, keys and values agree with float64, and only their places ar
       check_write(shape, seed++);
     }
   }
+  for (const KvType type : {KvType::bf16, KvType::f16}) {
+    for (const int head_size : {32, 64, 128, 256}) {
+      for (const int rows : {1, 700, 2500}) {
+        WriteShape shape;
+        shape.type = type;
+        shape.head_size = shape.rope = head_size;
+        shape.heads = seed % 2 == 0 ? 5 : 8;
+        shape.kv_heads = 1;
+        shape.norm = seed % 3 == 0 ? cuda::QkNormKind::per_head : cuda::QkNormKind::none;
+        shape.bias = seed % 4 < 2;
+        shape.more_rows = rows;
+        check_write(shape, seed++);
+      }
+    }
+  }
   WriteShape shared;
   shared.has_kv = false;
   check_write(shared, seed);

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "matmul/gate_parts.h"
 #include "product_fixture.h"
 
 namespace quire::test {
@@ -120,41 +121,66 @@ double gate(cuda::Epilogue epilogue, double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979) * (x + 0.044715 * x * x * x)));
 }
 
-void check_gate(DType gate_type, DType up_type, cuda::Epilogue epilogue) {
-  std::mt19937_64 random(kSeed);
-  const ProductFixture fixture;
-  const std::int64_t rows = 203, columns = 512;
-  const StoredMatrix gates = random_matrix(gate_type, rows, columns, random);
-  const StoredMatrix ups = random_matrix(up_type, rows, columns, random);
-  const auto packed_gate = fixture.pack(gates), packed_up = fixture.pack(ups);
-  for (const int tokens : kTokenCounts) {
-    const Input input(tokens, columns, random);
-    const DeviceMemory<__nv_bfloat16> out(static_cast<std::size_t>(tokens * rows));
+// Matrices of one shape, and what their gated product must be.
+struct GatedPair {
+  StoredMatrix gates, ups;
+  std::unique_ptr<PackedMatrix> packed_gates, packed_ups;
+
+  GatedPair(const ProductFixture& fixture, DType gate_type, DType up_type, std::int64_t rows,
+            std::int64_t columns, std::mt19937_64& random)
+      : gates(random_matrix(gate_type, rows, columns, random)),
+        ups(random_matrix(up_type, rows, columns, random)),
+        packed_gates(fixture.pack(gates)),
+        packed_ups(fixture.pack(ups)) {}
+
+  cuda::ProductCall call(const Input& input, int tokens, cuda::Epilogue epilogue) const {
     cuda::ProductCall call;
     call.rows = tokens;
     call.input = input.device.get();
     call.matrices = 2;
-    call.weights[0] = packed_gate.get();
-    call.weights[1] = packed_up.get();
+    call.weights[0] = packed_gates.get();
+    call.weights[1] = packed_ups.get();
     call.epilogue = epilogue;
+    return call;
+  }
+
+  // `result` [tokens][stride]; gate and up may have been rounded to bfloat16 before.
+  int count_wrong(const std::vector<__nv_bfloat16>& result, std::int64_t stride, const Input& input,
+                  int tokens, cuda::Epilogue epilogue, bool rounded) const {
+    int wrong = 0;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      for (std::int64_t r = 0; r < gates.rows; ++r) {
+        const double x = exact_product(gates, r, input, t), up = exact_product(ups, r, input, t);
+        const double exact = gate(epilogue, x) * up;
+        const double rounding = rounded ? 0x1p-8 : 0;
+        const double allowed =
+            1.2 * std::abs(up) *
+                (allowed_error(gates, r, input.values, t) + rounding * std::abs(x)) +
+            (std::abs(x) + 0.2) *
+                (allowed_error(ups, r, input.values, t) + rounding * std::abs(up)) +
+            std::abs(exact) * 0x1p-8 + 1e-4;
+        const double got = bfloat(result[static_cast<std::size_t>(t * stride + r)]);
+        wrong += !(std::abs(got - exact) <= allowed);
+      }
+    }
+    return wrong;
+  }
+};
+
+void check_gate(DType gate_type, DType up_type, cuda::Epilogue epilogue) {
+  std::mt19937_64 random(kSeed);
+  const ProductFixture fixture;
+  const std::int64_t rows = 203, columns = 512;
+  const GatedPair pair(fixture, gate_type, up_type, rows, columns, random);
+  for (const int tokens : kTokenCounts) {
+    const Input input(tokens, columns, random);
+    const DeviceMemory<__nv_bfloat16> out(static_cast<std::size_t>(tokens * rows));
+    cuda::ProductCall call = pair.call(input, tokens, epilogue);
     call.out_bfloat16 = out.get();
     call.out_stride = rows;
     fixture.run(call);
-    const auto result = out.read();
-    int wrong = 0;
-    for (std::int64_t t = 0; t < tokens; ++t) {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        const double x = exact_product(gates, r, input, t), up = exact_product(ups, r, input, t);
-        const double exact = gate(epilogue, x) * up;
-        const double allowed = 1.2 * std::abs(up) * allowed_error(gates, r, input.values, t) +
-                               (std::abs(x) + 0.2) * allowed_error(ups, r, input.values, t) +
-                               std::abs(exact) * 0x1p-8 + 1e-4;
-        wrong +=
-            !(std::abs(bfloat(result[static_cast<std::size_t>(t * rows + r)]) - exact) <= allowed);
-      }
-    }
     INFO(info(gate_type).name << " and " << info(up_type).name << ", " << tokens << " tokens");
-    CHECK(wrong == 0);
+    CHECK(pair.count_wrong(out.read(), rows, input, tokens, epilogue, false) == 0);
   }
 }
 
@@ -164,6 +190,39 @@ TEST_CASE("gate and up are one product, also of different types") {
   check_gate(DType::bf16, DType::bf16, cuda::Epilogue::gated_gelu_tanh);
   check_gate(DType::iq4_nl, DType::mxfp4, cuda::Epilogue::gated_silu);
   check_gate(DType::q4_0, DType::q8_0, cuda::Epilogue::gated_gelu_tanh);
+}
+
+TEST_CASE("gate and up one after the other, a few rows at a time, leave no row out") {
+  if (!has_gpu()) return;
+  std::mt19937_64 random(kSeed);
+  const ProductFixture fixture;
+  const std::int64_t rows = 208, columns = 512, stride = 216;
+  const auto epilogue = cuda::Epilogue::gated_silu;
+  const GatedPair pair(fixture, DType::bf16, DType::q4_0, rows, columns, random);
+  for (const int tokens : {1, 100, 257, 300, 601}) {
+    const Input input(tokens, columns, random);
+    const DeviceMemory<std::byte> workspace(
+        std::vector<std::byte>(cuda::product_workspace_bytes(1024, 8192)));
+    for (const int fit : {100, 270, 601}) {
+      const DeviceMemory<float> memory(static_cast<std::size_t>(fit * rows * 2));
+      cuda::GateMemory narrow{reinterpret_cast<std::byte*>(memory.get()),
+                              static_cast<std::size_t>(fit * rows * 2)};
+      cuda::GateMemory wide{narrow.data, narrow.bytes * 4};
+      for (const bool in_place : {true, false}) {
+        const DeviceMemory<__nv_bfloat16> out(static_cast<std::size_t>(tokens * stride));
+        cuda::ProductCall call = pair.call(input, tokens, epilogue);
+        call.out_bfloat16 = out.get();
+        call.out_stride = stride;
+        call.workspace = workspace.get();
+        call.workspace_bytes = workspace.size();
+        const Status status = in_place ? cuda::gate_in_place(fixture.launch, call, narrow)
+                                       : cuda::gate_apart(fixture.launch, call, wide);
+        REQUIRE(status.ok());
+        INFO(tokens << " tokens, memory for " << fit << (in_place ? ", in place" : ""));
+        CHECK(pair.count_wrong(out.read(), stride, input, tokens, epilogue, in_place) == 0);
+      }
+    }
+  }
 }
 
 void check_range(DType type) {
