@@ -88,6 +88,14 @@ int most_portable_rows(const HopperShare& share, const SequenceTable& sequences)
   return share.least_rows > 0 ? share.least_rows - 1 : sequences.max_rows;
 }
 
+// Whether the keys that sequences share are read once for them. Bits would depend on neighbours.
+bool reads_prefix_once(const Launch& launch, const PagedAttentionCall& call, const Plan& plan) {
+  const long long rows = static_cast<long long>(call.sequences.total_rows) * call.heads;
+  return call.sequences.prefix != nullptr && call.sequences.max_rows == 1 &&
+         !launch.deterministic && call.window == 0 &&
+         call.heads / call.kv.kv_heads <= kSmallTileLimit && 2 * rows <= plan.partial_rows;
+}
+
 // What the start of an item of small tiles costs, in key blocks of an item: where another warp
 // brings the keys and values of the next, little.
 constexpr int kItemBlocks = 3;
@@ -108,6 +116,7 @@ PlanArgs plan_args(const Launch& launch, const PagedAttentionCall& call, const H
           launch.multiprocessors * kernels.large.blocks_per_sm,
           hopper_blocks > 0 ? kHopperItemBlocks : kItemBlocks,
           launch.deterministic,
+          reads_prefix_once(launch, call, plan) ? call.sequences.prefix : nullptr,
           plan};
 }
 
@@ -213,7 +222,7 @@ Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
   const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
   const int most_rows = most_portable_rows(share, sequences) * args.group;  // of one sequence
   const bool alike = sequences.total_rows == sequences.count * sequences.max_rows;
-  if (most_rows > kSmallTileLimit) {
+  if (most_rows > kSmallTileLimit || reads_prefix_once(launch, call, plan)) {
     if (Status status = launch_tiles(launch, kernels.large, args, "attention of large tiles");
         !status) {
       return status;

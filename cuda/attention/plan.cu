@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "attention/prefix_tiles.cuh"
 #include "attention/tile_policy.h"
 #include "base/dependent_kernel.cuh"
 #include "base/dependent_launch.h"
@@ -40,27 +41,29 @@ struct SequenceTiles {
   int rows = 0;  // tokens x group
   int tile_rows = 0, tiles = 0;
   int first_position = 0;
+  int prefix_keys = 0;  // seen by other tiles, whose results the merge adds
   int split_keys = kSplitKeys;
   bool small = false;
   bool part_of_item = false;  // an item has one partial result, else each of its splits has
 
-  __device__ SequenceTiles(const PlanArgs& args, int sequence) {
+  __device__ SequenceTiles(const PlanArgs& args, const PrefixTiles& prefix, int sequence) {
     const int tokens = planned_tokens(args, sequence);
     first_position = args.sequences.first_position[sequence];
+    prefix_keys = prefix.keys_of(sequence);
     rows = tokens * args.group;
     small = rows <= args.small_limit;
     tile_rows = small ? kSmallRows : kLargeRows;
     tiles = (rows + tile_rows - 1) / tile_rows;
-    part_of_item = small && !args.fixed_splits;
-    if (part_of_item) split_keys = kCutKeys;
+    part_of_item = !args.fixed_splits;
+    if (small && part_of_item) split_keys = kCutKeys;
   }
 
   __device__ int rows_of(int tile) const { return min(tile_rows, rows - tile * tile_rows); }
-  // Keys seen by any row of a tile.
+  // Keys that any row of a tile sees here.
   __device__ int2 keys(const PlanArgs& args, int tile) const {
     const int first_end = first_position + tile * tile_rows / args.group + 1;
     const int end = first_position + (tile * tile_rows + rows_of(tile) - 1) / args.group + 1;
-    return make_int2(args.window > 0 ? max(0, first_end - args.window) : 0, end);
+    return make_int2(args.window > 0 ? max(0, first_end - args.window) : prefix_keys, end);
   }
   __device__ int blocks(const PlanArgs& args, int tile) const {
     const int2 seen = keys(args, tile);
@@ -76,21 +79,22 @@ struct SequenceTiles {
     return part_of_item ? (count + run - 1) / run : count;
   }
 
+  // Whether a tile's output is written by one item; with a prefix there is always a merge.
+  __device__ bool undivided(int count, int run) const { return count <= run && prefix_keys == 0; }
+
   // With items of `run` splits; 0: of all.
   __device__ SequenceWork work(const PlanArgs& args, int run) const {
     SequenceWork sum;
-    int items = tiles;
-    if (run > 0) {
-      items = 0;
-      for (int tile = 0; tile < tiles; ++tile) {
-        const int2 range = splits(args, tile);
-        const int count = range.y - range.x;
-        items += (count + run - 1) / run;
-        if (count <= run) continue;
-        (small ? sum.small_merges : sum.large_merges) +=
-            (rows_of(tile) + kMergeRows - 1) / kMergeRows;
-        sum.partial_rows += partials(count, run) * args.kv_heads * rows_of(tile);
-      }
+    int items = 0;
+    for (int tile = 0; tile < tiles; ++tile) {
+      const int2 range = splits(args, tile);
+      const int count = range.y - range.x;
+      const int length = run > 0 ? run : count;
+      items += (count + length - 1) / length;
+      if (undivided(count, length)) continue;
+      (small ? sum.small_merges : sum.large_merges) +=
+          (rows_of(tile) + kMergeRows - 1) / kMergeRows;
+      sum.partial_rows += partials(count, length) * args.kv_heads * rows_of(tile);
     }
     (small ? sum.small_items : sum.large_items) = items;
     return sum;
@@ -98,7 +102,8 @@ struct SequenceTiles {
 
   // Writes the sequence's part of the lists from the places in `at`; last tiles, which see most
   // keys, first.
-  __device__ void list(const PlanArgs& args, int sequence, int run, SequenceWork at) const {
+  __device__ void list(const PlanArgs& args, const PrefixTiles& prefix, int sequence, int run,
+                       SequenceWork at) const {
     WorkItem* items =
         small ? args.plan.small_items + at.small_items : args.plan.large_items + at.large_items;
     int merge = small ? at.small_merges : at.large_merges;
@@ -117,22 +122,30 @@ struct SequenceTiles {
       item.end_key = range.y * split_keys;
       item.partial = -1;
       item.merge = merge;
-      if (run == 0 || count <= run) {
+      const int length = run > 0 ? run : count;
+      if (undivided(count, length)) {
         *items++ = item;
         continue;
       }
       const int stride = args.kv_heads * item.rows;
-      for (int i = 0; i < count; i += run) {
-        item.first_key = (range.x + i) * split_keys;
-        item.end_key = min(range.y, range.x + i + run) * split_keys;
-        item.partial = partial + (part_of_item ? i / run : i) * stride;
+      for (int i = 0; i < count; i += length) {
+        item.first_key = max(prefix_keys, (range.x + i) * split_keys);
+        item.end_key = min(range.y, range.x + i + length) * split_keys;
+        item.partial = partial + (part_of_item ? i / length : i) * stride;
         *items++ = item;
       }
-      const int count_of_partials = partials(count, run);
+      const int count_of_partials = partials(count, length);
       for (int row = 0; row < item.rows; row += kMergeRows) {
-        merges[merge++] = {item.pass_row, item.first + row,       min(kMergeRows, item.rows - row),
-                           item.rows,     count_of_partials,      partial + row,
-                           stride,        (count + run - 1) / run};
+        MergeItem entry{item.pass_row,
+                        item.first + row,
+                        min(kMergeRows, item.rows - row),
+                        item.rows,
+                        count_of_partials,
+                        partial + row,
+                        stride,
+                        (count + length - 1) / length};
+        prefix.describe(entry, sequence, entry.first);
+        merges[merge++] = entry;
       }
       partial += count_of_partials * stride;
     }
@@ -172,8 +185,9 @@ struct Totals {
   int longest[kRuns];  // of these items, in blocks
 };
 
-__device__ void add_sequence(const PlanArgs& args, int sequence, Totals& sum) {
-  const SequenceTiles tiles(args, sequence);
+__device__ void add_sequence(const PlanArgs& args, const PrefixTiles& prefix, int sequence,
+                             Totals& sum) {
+  const SequenceTiles tiles(args, prefix, sequence);
   if (tiles.tiles == 0) return;
   if (!tiles.small) {
     for (int tile = 0; tile < tiles.tiles; ++tile) sum.large_blocks += tiles.blocks(args, tile);
@@ -189,9 +203,17 @@ __device__ void add_sequence(const PlanArgs& args, int sequence, Totals& sum) {
 }
 
 // The run of small items for which rounds over the thread blocks take least; the longest of equals.
-__device__ int best_small_run(const PlanArgs& args, const Totals& totals) {
+// Beside a prefix each item has a partial result, so those that may not have room are left out; 0
+// if these are all.
+__device__ int best_small_run(const PlanArgs& args, const PrefixTiles& prefix,
+                              const Totals& totals) {
+  const long long item_rows = min(kSmallRows, args.group) * args.kv_heads;
   int best = 0, least = 0x7fffffff;
   for (int i = 0; i < kRuns; ++i) {
+    if (prefix.tiles > 0 &&
+        prefix.partial_rows() + totals.items[i] * item_rows > args.plan.partial_rows) {
+      continue;
+    }
     const int rounds = (totals.items[i] * args.kv_heads + args.small_slots - 1) / args.small_slots;
     const bool cut = totals.items[i] != totals.items[kRuns - 1];
     const int time = rounds * (totals.longest[i] + args.item_blocks) + (cut ? kMergeBlocks : 0);
@@ -203,19 +225,20 @@ __device__ int best_small_run(const PlanArgs& args, const Totals& totals) {
   return best;
 }
 
-// How far tiles are cut does not change the result's bits. Items of large tiles are about half of
-// what a thread block gets if all share the work.
+// Where splits are fixed, how far tiles are cut does not change the result's bits. Items of large
+// tiles are about half of what a thread block gets if all share the work.
 __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constant__ PlanArgs args) {
   __shared__ int4 warp_sums[kPlanThreads / 32];
   __shared__ Totals totals;
   if (threadIdx.x < sizeof(Totals) / 4) reinterpret_cast<int*>(&totals)[threadIdx.x] = 0;
   wait_for_previous_kernel();
+  const PrefixTiles prefix(args);
   __syncthreads();
   const int count = args.sequences.count;
   if (threadIdx.x / 32 * 32 < count) {
     Totals mine{};
     for (int sequence = threadIdx.x; sequence < count; sequence += kPlanThreads) {
-      add_sequence(args, sequence, mine);
+      add_sequence(args, prefix, sequence, mine);
     }
     const int blocks = __reduce_add_sync(0xffffffffu, mine.large_blocks);
     if (threadIdx.x % 32 == 0) atomicAdd(&totals.large_blocks, blocks);
@@ -230,18 +253,23 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
     }
   }
   __syncthreads();
-  const int small_run = best_small_run(args, totals);
+  const int small_run = best_small_run(args, prefix, totals);
   const int large_run =
       max(1, totals.large_blocks * args.kv_heads / args.large_slots / 2 / kSplitBlocks);
 
   SequenceWork base;
+  base.large_items = prefix.items();
+  base.partial_rows = prefix.partial_rows();
+  for (int i = threadIdx.x; i < prefix.items(); i += kPlanThreads) {
+    args.plan.large_items[i] = prefix.item(args.sequences, i);
+  }
   for (int first = 0; first < count; first += kPlanThreads) {
     const int sequence = first + threadIdx.x;
     const bool real = sequence < count && planned_tokens(args, sequence) > 0;
     int run = 0;
     SequenceWork work;
     if (real) {
-      const SequenceTiles tiles(args, sequence);
+      const SequenceTiles tiles(args, prefix, sequence);
       run = tiles.small ? small_run : large_run;
       work = tiles.work(args, run);
     }
@@ -252,7 +280,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
     base.partial_rows += total.x;
     if (run > 0 && at.partial_rows + work.partial_rows > args.plan.partial_rows) {
       run = 0;
-      work = SequenceTiles(args, sequence).work(args, 0);
+      work = SequenceTiles(args, prefix, sequence).work(args, 0);
     }
     const int4 before =
         sum_before({work.small_items, work.large_items, work.small_merges, work.large_merges},
@@ -265,7 +293,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
     base.large_items += total.y;
     base.small_merges += total.z;
     base.large_merges += total.w;
-    if (real) SequenceTiles(args, sequence).list(args, sequence, run, at);
+    if (real) SequenceTiles(args, prefix, sequence).list(args, prefix, sequence, run, at);
   }
   for (int i = threadIdx.x; i < base.small_merges * args.kv_heads; i += kPlanThreads) {
     args.plan.ended[i] = 0;

@@ -19,14 +19,17 @@ struct alignas(16) WorkItem {
   int first, rows;         // of the sequence's tokens x group
   int first_key, end_key;  // of its splits
   // First row of the partial results; those of its i-th split of head h follow at i * kv_heads *
-  // rows + h * rows. -1: the item has all splits and writes the output.
+  // rows + h * rows, where splits are fixed; else it has one. -1: the item has all splits and
+  // writes the output.
   int partial;
   int merge;  // of small tiles: index of the tile's merge
 };
 
 // Up to 16 rows of a tile whose splits are partial results, to be merged. Split i of head h, row r
-// is partial row first_partial + i * stride + h * tile_rows + r.
-struct MergeItem {
+// is partial row first_partial + i * stride + h * tile_rows + r. Before them come those of a prefix
+// that the sequence shares: split i of head h, row r is partial row prefix_partial + (i * kv_heads
+// + h) * prefix_rows + r.
+struct alignas(16) MergeItem {
   int pass_row;
   int first;  // of the sequence's tokens x group
   int rows;
@@ -35,6 +38,8 @@ struct MergeItem {
   int first_partial;
   int stride;
   int items;  // that make the splits
+  int prefix_partial, prefix_rows;
+  int prefix_splits;  // 0: none
 };
 
 struct PlanCounters {
@@ -71,9 +76,12 @@ struct PlanArgs {
   int most_tokens;               // of a sequence; those with more are left out
   int small_slots, large_slots;  // thread blocks that run at once
   int item_blocks;               // what the start of a small item costs, in key blocks
-  // Whether each split of a small tile has a partial result of its own, wherever the tile is cut;
-  // else tiles are cut anywhere, and an item has one.
+  // Whether each split of a tile has a partial result of its own, wherever the tile is cut; else
+  // small tiles are cut anywhere, and an item has one.
   bool fixed_splits;
+  // Keys that large tiles of all its sequences' rows read once for them; null: none. Only without
+  // fixed splits and window, and if a sequence's row is small.
+  const SharedPrefix* prefix;
   Plan plan;
 };
 Status launch_plan(const Launch& launch, const PlanArgs& args);

@@ -37,6 +37,9 @@ class PassTables {
   int logit_row_count() const { return logit_row_count_; }
   int groups() const { return static_cast<int>(groups_.size()); }
   const SequenceTable& group(int index) const { return groups_[static_cast<std::size_t>(index)]; }
+  std::uint64_t groups_with_prefix() const;  // bit i: group(i) has one
+  // Tables have a prefix if so many bytes of a layer's keys and values need not be read then.
+  void set_least_saved_bytes(std::int64_t bytes) { least_saved_bytes_ = bytes; }
 
   // Copies of pages that may be done together: none reads or writes what another one writes.
   struct CopyBatch {
@@ -60,7 +63,13 @@ class PassTables {
   Result<Room> take(std::size_t count);
   Result<const std::int32_t*> add(std::span<const std::int32_t> values);
 
+  // A prefix is read by a kernel of its own, and merged.
+  static constexpr std::int64_t kLeastSavedBytes = std::int64_t{32} << 20;
+
+  bool worth_it(const SharedPrefix& prefix) const;
+
   WorkLimits limits_;
+  std::int64_t least_saved_bytes_ = kLeastSavedBytes;
   PinnedBytes host_;
   std::unique_ptr<CudaBuffer> device_;
   Event copied_;

@@ -1,0 +1,94 @@
+#pragma once
+
+#include "attention/plan.h"
+#include "attention/tile_policy.h"
+
+namespace quire::cuda {
+
+// The keys that sequences share, read once for all of them (as in a cascade: Ye et al. 2024). As
+// each has one row, all their rows are the rows of large tiles, which see every key of the prefix.
+// Tiles are cut anywhere between blocks; each cut leaves a partial result for each row, which the
+// tile of the sequence's own keys merges before its own.
+struct PrefixTiles {
+  SharedPrefix prefix;
+  int group = 0, kv_heads = 0;
+  int tile_sequences = 1;  // of a whole tile
+  int tiles = 0;           // 0: there is no prefix
+  int blocks = 0;          // of the prefix
+  int cuts = 0, cut_blocks = 0;
+
+  // By all threads of a warp alike.
+  __device__ explicit PrefixTiles(const PlanArgs& args)
+      : group(args.group), kv_heads(args.kv_heads) {
+    if (args.prefix == nullptr) return;
+    prefix = *args.prefix;
+    if (prefix.sequences == 0) return;
+    tile_sequences = kLargeRows / group;
+    tiles = (prefix.sequences + tile_sequences - 1) / tile_sequences;
+    blocks = prefix.keys / kKeyBlock;
+    choose_cuts(args);
+  }
+
+  __device__ bool covers(int sequence) const {
+    return sequence >= prefix.first && sequence < prefix.first + prefix.sequences;
+  }
+  __device__ int keys_of(int sequence) const { return covers(sequence) ? prefix.keys : 0; }
+
+  __device__ int items() const { return tiles * cuts; }
+  // Each sequence has as many rows of partial results for one cut.
+  __device__ int partial_rows() const { return cuts * prefix.sequences * group * kv_heads; }
+
+  __device__ WorkItem item(const SequenceTable& sequences, int index) const {
+    const int tile = index / cuts, cut = index % cuts;
+    WorkItem item;
+    item.pass_row = sequences.first_row[prefix.first];
+    item.first_position = prefix.keys;
+    item.first_page = sequences.first_page[prefix.first];
+    item.first = tile * tile_sequences * group;
+    item.rows = rows_of(tile);
+    item.first_key = cut * cut_blocks * kKeyBlock;
+    item.end_key = min(prefix.keys, item.first_key + cut_blocks * kKeyBlock);
+    item.partial = first_partial(tile) + cut * kv_heads * item.rows;
+    item.merge = 0;
+    return item;
+  }
+
+  // What a merge of a sequence's rows from `row` on finds here.
+  __device__ void describe(MergeItem& merge, int sequence, int row) const {
+    merge.prefix_partial = merge.prefix_rows = merge.prefix_splits = 0;
+    if (!covers(sequence)) return;
+    const int tile = (sequence - prefix.first) / tile_sequences;
+    merge.prefix_rows = rows_of(tile);
+    merge.prefix_partial =
+        first_partial(tile) + (sequence - prefix.first) % tile_sequences * group + row;
+    merge.prefix_splits = cuts;
+  }
+
+ private:
+  __device__ int rows_of(int tile) const {
+    return min(tile_sequences, prefix.sequences - tile * tile_sequences) * group;
+  }
+  __device__ int first_partial(int tile) const {
+    return tile * tile_sequences * group * kv_heads * cuts;
+  }
+
+  // The number of cuts for which rounds over the thread blocks and merging take least, in 64ths of
+  // a block; a candidate for each lane. Sequences need room for a partial result of their own keys.
+  __device__ void choose_cuts(const PlanArgs& args) {
+    constexpr int kItemBlocks = 1;  // what the start of an item costs
+    constexpr int kMergedRowsOf64th = 128;
+    const int lane = threadIdx.x % 32;
+    const int rows = prefix.sequences * group * kv_heads;
+    const int length = (blocks + lane) / (lane + 1);
+    const int count = (blocks + length - 1) / length;
+    const int rounds = (tiles * kv_heads * count + args.large_slots - 1) / args.large_slots;
+    int time = rounds * (length + kItemBlocks) * 64 + count * (rows / kMergedRowsOf64th);
+    if ((count + 1) * rows > args.plan.partial_rows && count > 1) time = 0x7fffffff;
+    const int least = __reduce_min_sync(0xffffffffu, time);
+    const int best = __ffs(__ballot_sync(0xffffffffu, time == least)) - 1;
+    cuts = __shfl_sync(0xffffffffu, count, best);
+    cut_blocks = __shfl_sync(0xffffffffu, length, best);
+  }
+};
+
+}  // namespace quire::cuda
