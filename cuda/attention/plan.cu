@@ -225,6 +225,22 @@ __device__ int best_small_run(const PlanArgs& args, const PrefixTiles& prefix,
   return best;
 }
 
+// Lists the tiles of a prefix, before all others.
+__device__ void list_prefix(const PlanArgs& args, const PrefixTiles& prefix, SequenceWork& base) {
+  hopper::TileEntry* const entries = args.prefix_tiles.entries;
+  if (entries == nullptr) base.large_items = prefix.items();
+  if (entries != nullptr && threadIdx.x == 0) {
+    *args.prefix_tiles.counters = {prefix.items(), 0, 0};
+  }
+  for (int i = threadIdx.x; i < prefix.items(); i += kPlanThreads) {
+    if (entries == nullptr) {
+      args.plan.large_items[i] = prefix.item(args.sequences, i);
+    } else {
+      entries[i] = prefix.entry(args.sequences, i);
+    }
+  }
+}
+
 // Where splits are fixed, how far tiles are cut does not change the result's bits. Items of large
 // tiles are about half of what a thread block gets if all share the work.
 __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constant__ PlanArgs args) {
@@ -258,11 +274,8 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
       max(1, totals.large_blocks * args.kv_heads / args.large_slots / 2 / kSplitBlocks);
 
   SequenceWork base;
-  base.large_items = prefix.items();
   base.partial_rows = prefix.partial_rows();
-  for (int i = threadIdx.x; i < prefix.items(); i += kPlanThreads) {
-    args.plan.large_items[i] = prefix.item(args.sequences, i);
-  }
+  list_prefix(args, prefix, base);
   for (int first = 0; first < count; first += kPlanThreads) {
     const int sequence = first + threadIdx.x;
     const bool real = sequence < count && planned_tokens(args, sequence) > 0;

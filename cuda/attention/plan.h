@@ -4,6 +4,7 @@
 
 #include <vector_types.h>
 
+#include "attention/hopper/tile_list.h"
 #include "attention/kv_view.h"
 #include "base/launch.h"
 
@@ -79,9 +80,12 @@ struct PlanArgs {
   // Whether each split of a tile has a partial result of its own, wherever the tile is cut; else
   // small tiles are cut anywhere, and an item has one.
   bool fixed_splits;
-  // Keys that large tiles of all its sequences' rows read once for them; null: none. Only without
-  // fixed splits and window, and if a sequence's row is small.
+  // Keys that are read once for all sequences that share them; null: none. Only without fixed
+  // splits and window, and if a sequence's row is small.
   const SharedPrefix* prefix;
+  // Their tiles are cut into whole numbers of so many keys, and done by so many thread blocks.
+  int prefix_block, prefix_slots;
+  hopper::TileList prefix_tiles;  // where they are listed; entries null: as large items
   Plan plan;
 };
 Status launch_plan(const Launch& launch, const PlanArgs& args);

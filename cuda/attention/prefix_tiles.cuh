@@ -6,7 +6,7 @@
 namespace quire::cuda {
 
 // The keys that sequences share, read once for all of them (as in a cascade: Ye et al. 2024). As
-// each has one row, all their rows are the rows of large tiles, which see every key of the prefix.
+// each has one row, all their rows are the rows of tiles of kLargeRows, which see all its keys.
 // Tiles are cut anywhere between blocks; each cut leaves a partial result for each row, which the
 // tile of the sequence's own keys merges before its own.
 struct PrefixTiles {
@@ -14,8 +14,8 @@ struct PrefixTiles {
   int group = 0, kv_heads = 0;
   int tile_sequences = 1;  // of a whole tile
   int tiles = 0;           // 0: there is no prefix
-  int blocks = 0;          // of the prefix
-  int cuts = 0, cut_blocks = 0;
+  int blocks = 0;          // of PlanArgs::prefix_block keys
+  int cuts = 0, cut_keys = 0;
 
   // By all threads of a warp alike.
   __device__ explicit PrefixTiles(const PlanArgs& args)
@@ -25,7 +25,7 @@ struct PrefixTiles {
     if (prefix.sequences == 0) return;
     tile_sequences = kLargeRows / group;
     tiles = (prefix.sequences + tile_sequences - 1) / tile_sequences;
-    blocks = prefix.keys / kKeyBlock;
+    blocks = (prefix.keys + args.prefix_block - 1) / args.prefix_block;
     choose_cuts(args);
   }
 
@@ -46,11 +46,24 @@ struct PrefixTiles {
     item.first_page = sequences.first_page[prefix.first];
     item.first = tile * tile_sequences * group;
     item.rows = rows_of(tile);
-    item.first_key = cut * cut_blocks * kKeyBlock;
-    item.end_key = min(prefix.keys, item.first_key + cut_blocks * kKeyBlock);
+    item.first_key = cut * cut_keys;
+    item.end_key = min(prefix.keys, item.first_key + cut_keys);
     item.partial = first_partial(tile) + cut * kv_heads * item.rows;
     item.merge = 0;
     return item;
+  }
+
+  // The same item as an entry of a list for all key-value heads.
+  __device__ hopper::TileEntry entry(const SequenceTable& sequences, int index) const {
+    const WorkItem item = this->item(sequences, index);
+    return {item.pass_row + item.first / group,
+            item.rows,
+            item.first_key,
+            item.end_key,
+            item.first_page,
+            0,
+            item.partial,
+            0};
   }
 
   // What a merge of a sequence's rows from `row` on finds here.
@@ -81,13 +94,15 @@ struct PrefixTiles {
     const int rows = prefix.sequences * group * kv_heads;
     const int length = (blocks + lane) / (lane + 1);
     const int count = (blocks + length - 1) / length;
-    const int rounds = (tiles * kv_heads * count + args.large_slots - 1) / args.large_slots;
+    const int rounds = (tiles * kv_heads * count + args.prefix_slots - 1) / args.prefix_slots;
     int time = rounds * (length + kItemBlocks) * 64 + count * (rows / kMergedRowsOf64th);
-    if ((count + 1) * rows > args.plan.partial_rows && count > 1) time = 0x7fffffff;
+    const bool listed =
+        args.prefix_tiles.entries == nullptr || count * tiles <= args.prefix_tiles.capacity;
+    if (count > 1 && (!listed || (count + 1) * rows > args.plan.partial_rows)) time = 0x7fffffff;
     const int least = __reduce_min_sync(0xffffffffu, time);
     const int best = __ffs(__ballot_sync(0xffffffffu, time == least)) - 1;
     cuts = __shfl_sync(0xffffffffu, count, best);
-    cut_blocks = __shfl_sync(0xffffffffu, length, best);
+    cut_keys = __shfl_sync(0xffffffffu, length, best) * args.prefix_block;
   }
 };
 

@@ -17,8 +17,9 @@ bool same_pages(const SequenceRows& a, const SequenceRows& b, int from, int to) 
 
 // Pages that both sequences begin with, all before their rows. `guess`: how many there may be.
 int common_pages(const SequenceRows& a, const SequenceRows& b, int page_size, int guess) {
+  // Behind a window they are gone.
+  if (a.pages[0] != b.pages[0] || a.pages[0] < 0) return 0;
   const int most = std::min(a.first_position, b.first_position) / page_size;
-  if (most == 0 || a.pages[0] < 0) return 0;  // behind a window they are gone
   int pages = 0;
   if (guess <= most && same_pages(a, b, 0, guess)) pages = guess;
   while (pages < most && a.pages[pages] == b.pages[pages]) ++pages;

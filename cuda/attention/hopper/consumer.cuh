@@ -187,7 +187,7 @@ struct Consumer : ConsumerRows<Shape> {
   }
 
   __device__ void compute(State& state, const Tile& tile, int query_stage) const {
-    const TileBlocks blocks(args, tile, kBlockKeys);
+    const TileBlocks blocks = Pipe::blocks(args, tile);
     state.softmax = {};
     Rows::find_keys(tile, state.first_key, state.end_key);
 #pragma unroll
@@ -226,7 +226,11 @@ struct Consumer : ConsumerRows<Shape> {
     const float factor = kSoftCap ? 1.0f : args.score_factor;
     state.softmax.finish();
     const float bases[] = {state.softmax.base(0, factor), state.softmax.base(1, factor)};
-    Rows::store(state.sums, bases, state.softmax.sum, tile);
+    if constexpr (kPolicy.prefix) {
+      Rows::store_partial(state.sums, bases, state.softmax.sum, tile);
+    } else {
+      Rows::store(state.sums, bases, state.softmax.sum, tile);
+    }
   }
 
   __device__ void run() const {

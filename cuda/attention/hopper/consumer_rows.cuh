@@ -92,6 +92,23 @@ struct ConsumerRows {
       }
     }
   }
+
+  // The same as partial results, neither merged nor divided.
+  __device__ void store_partial(const Sums& values, const float (&bases)[2],
+                                const float (&weights)[2], const Tile& tile) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (row(half) >= tile.rows) continue;
+      const auto place = static_cast<std::size_t>(tile.first_row + row(half));
+      if (lane() % 4 == 0) args.partial_states[place] = make_float2(bases[half], weights[half]);
+      float* to = args.partial + place * kHeadSize + lane() % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < kHeadSize / 2; i += 4) {
+        *reinterpret_cast<float2*>(to + i * 2) =
+            make_float2(values[i + 2 * half], values[i + 2 * half + 1]);
+      }
+    }
+  }
 };
 
 }  // namespace quire::cuda::hopper

@@ -13,6 +13,7 @@ struct ForwardPolicy {
   bool overlap;       // the softmax runs beside products of its own warpgroup too
   int producer_registers, consumer_registers;
   int element_bytes = 2;  // of keys and values
+  bool prefix = false;    // computes keys that sequences share, see prefix.h
 
   constexpr bool fp8() const { return element_bytes == 1; }
   constexpr int rows() const { return warpgroups * 64; }
@@ -60,6 +61,14 @@ struct Fp8Forward128 {
 };
 struct Fp8Forward128Short {
   static constexpr ForwardPolicy kPolicy{128, 2, 96, 2, false, false, true, 40, 232, 1};
+};
+
+// Rows as many as PrefixTiles has for a tile.
+struct Prefix64 {
+  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, false, false, 40, 232, 2, true};
+};
+struct Prefix128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, true, 40, 232, 2, true};
 };
 
 // Key and value blocks in shared memory, each.
