@@ -185,6 +185,7 @@ class Bench {
     prefix_ = device(std::vector<int>{0, shape_.sequences, shape_.prefix});
     call_.sequences.prefix =
         once ? reinterpret_cast<const cuda::SharedPrefix*>(prefix_.get()) : nullptr;
+    call_.sequences.long_prefix = once;
     require(cuda::plan_attention(launch_, call_));
   }
   // As in a pass of an engine, whose layers share a plan made before.

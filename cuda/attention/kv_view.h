@@ -71,6 +71,7 @@ struct SequenceTable {
   int max_rows = 0;                              // most rows of one sequence (host copy)
   int max_keys = 0;                              // bound of the keys of one sequence (host copy)
   const SharedPrefix* prefix = nullptr;          // [1], device memory; null: there is none
+  bool long_prefix = false;  // whether reading it once pays with any kernel (host copy)
 };
 
 }  // namespace quire::cuda

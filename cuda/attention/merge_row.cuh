@@ -24,6 +24,13 @@ __device__ inline MergeFactors merge_factors(float maximum, float& before, int l
   return {exp2f(left_maximum - upto), exp2f(maximum - upto)};
 }
 
+// Place of a row's result over a split of a prefix among the partial results.
+__device__ inline std::size_t prefix_row(const AttentionArgs& args, const PrefixPart& part,
+                                         int split, int head, int row) {
+  return static_cast<std::size_t>(part.first) +
+         (static_cast<std::size_t>(split) * args.kv_heads + head) * part.rows + row;
+}
+
 // Row `row` of a merge and query head; a lane has four neighbouring columns of every 128.
 template <int kHeadSize>
 __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& item, int head,
@@ -33,14 +40,10 @@ __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& ite
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const std::size_t first =
       static_cast<std::size_t>(item.first_partial) + head * item.tile_rows + row;
-  const std::size_t prefix =
-      static_cast<std::size_t>(item.prefix_partial) + head * item.prefix_rows + row;
-  const int splits = item.prefix_splits + item.splits;
+  const int splits = item.prefix.splits + item.splits;
   const auto place = [&](int split) {
-    if (split < item.prefix_splits) {
-      return prefix + static_cast<std::size_t>(split) * args.kv_heads * item.prefix_rows;
-    }
-    return first + static_cast<std::size_t>(split - item.prefix_splits) * item.stride;
+    if (split < item.prefix.splits) return prefix_row(args, item.prefix, split, head, row);
+    return first + static_cast<std::size_t>(split - item.prefix.splits) * item.stride;
   };
   SoftmaxState state;
   float before = kNone;

@@ -93,8 +93,9 @@ int most_portable_rows(const HopperShare& share, const SequenceTable& sequences)
 bool reads_prefix_once(const Launch& launch, const PagedAttentionCall& call, const Plan& plan) {
   const long long rows = static_cast<long long>(call.sequences.total_rows) * call.heads;
   return call.sequences.prefix != nullptr && call.sequences.max_rows == 1 &&
+         (call.sequences.long_prefix || hopper_prefix_block(launch, call) > 0) &&
          !launch.deterministic && call.window == 0 &&
-         call.heads / call.kv.kv_heads <= kSmallTileLimit && 2 * rows <= plan.partial_rows;
+         call.heads / call.kv.kv_heads <= kSmallTileLimit && rows <= plan.partial_rows;
 }
 
 // What the start of an item of small tiles costs, in key blocks of an item: where another warp

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "attention/prefix_tiles.cuh"
-#include "attention/tile_policy.h"
+#include "attention/sequence_tiles.cuh"
 #include "base/dependent_kernel.cuh"
 #include "base/dependent_launch.h"
 
@@ -11,146 +10,16 @@ namespace quire::cuda {
 namespace {
 
 constexpr int kPlanThreads = 1024;
-constexpr int kMergeRows = 16;
 
 // A row of partial results is worth its memory only as long as splitting brings work for idle
 // multiprocessors: so many rows for each of them.
 constexpr int kPartialRowsPerSm = 512;
-
-// Keys of a cut of a small tile, where splits are not fixed.
-constexpr int kCutKeys = 2 * kKeyBlock;
 
 // Splits or cuts of an item of small tiles: the candidates among which a plan chooses.
 constexpr int kRuns = 14;
 __constant__ const int kRunSplits[kRuns] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 // What the merge of a cut tile costs, in key blocks of an item.
 constexpr int kMergeBlocks = 2;
-
-// What a sequence adds to the lists.
-struct SequenceWork {
-  int small_items = 0, large_items = 0, small_merges = 0, large_merges = 0, partial_rows = 0;
-};
-
-__device__ int planned_tokens(const PlanArgs& args, int sequence) {
-  const int tokens = args.sequences.rows[sequence];
-  return tokens > args.most_tokens ? 0 : tokens;
-}
-
-// The tiles of a sequence.
-struct SequenceTiles {
-  int rows = 0;  // tokens x group
-  int tile_rows = 0, tiles = 0;
-  int first_position = 0;
-  int prefix_keys = 0;  // seen by other tiles, whose results the merge adds
-  int split_keys = kSplitKeys;
-  bool small = false;
-  bool part_of_item = false;  // an item has one partial result, else each of its splits has
-
-  __device__ SequenceTiles(const PlanArgs& args, const PrefixTiles& prefix, int sequence) {
-    const int tokens = planned_tokens(args, sequence);
-    first_position = args.sequences.first_position[sequence];
-    prefix_keys = prefix.keys_of(sequence);
-    rows = tokens * args.group;
-    small = rows <= args.small_limit;
-    tile_rows = small ? kSmallRows : kLargeRows;
-    tiles = (rows + tile_rows - 1) / tile_rows;
-    part_of_item = !args.fixed_splits;
-    if (small && part_of_item) split_keys = kCutKeys;
-  }
-
-  __device__ int rows_of(int tile) const { return min(tile_rows, rows - tile * tile_rows); }
-  // Keys that any row of a tile sees here.
-  __device__ int2 keys(const PlanArgs& args, int tile) const {
-    const int first_end = first_position + tile * tile_rows / args.group + 1;
-    const int end = first_position + (tile * tile_rows + rows_of(tile) - 1) / args.group + 1;
-    return make_int2(args.window > 0 ? max(0, first_end - args.window) : prefix_keys, end);
-  }
-  __device__ int blocks(const PlanArgs& args, int tile) const {
-    const int2 seen = keys(args, tile);
-    return (seen.y + kKeyBlock - 1) / kKeyBlock - seen.x / kKeyBlock;
-  }
-  // Splits with keys of a tile.
-  __device__ int2 splits(const PlanArgs& args, int tile) const {
-    const int2 seen = keys(args, tile);
-    return make_int2(seen.x / split_keys, (seen.y + split_keys - 1) / split_keys);
-  }
-  // Partial results of a tile of `count` splits in items of `run`.
-  __device__ int partials(int count, int run) const {
-    return part_of_item ? (count + run - 1) / run : count;
-  }
-
-  // Whether a tile's output is written by one item; with a prefix there is always a merge.
-  __device__ bool undivided(int count, int run) const { return count <= run && prefix_keys == 0; }
-
-  // With items of `run` splits; 0: of all.
-  __device__ SequenceWork work(const PlanArgs& args, int run) const {
-    SequenceWork sum;
-    int items = 0;
-    for (int tile = 0; tile < tiles; ++tile) {
-      const int2 range = splits(args, tile);
-      const int count = range.y - range.x;
-      const int length = run > 0 ? run : count;
-      items += (count + length - 1) / length;
-      if (undivided(count, length)) continue;
-      (small ? sum.small_merges : sum.large_merges) +=
-          (rows_of(tile) + kMergeRows - 1) / kMergeRows;
-      sum.partial_rows += partials(count, length) * args.kv_heads * rows_of(tile);
-    }
-    (small ? sum.small_items : sum.large_items) = items;
-    return sum;
-  }
-
-  // Writes the sequence's part of the lists from the places in `at`; last tiles, which see most
-  // keys, first.
-  __device__ void list(const PlanArgs& args, const PrefixTiles& prefix, int sequence, int run,
-                       SequenceWork at) const {
-    WorkItem* items =
-        small ? args.plan.small_items + at.small_items : args.plan.large_items + at.large_items;
-    int merge = small ? at.small_merges : at.large_merges;
-    MergeItem* merges = small ? args.plan.small_merges : args.plan.large_merges;
-    int partial = at.partial_rows;
-    WorkItem item;
-    item.pass_row = args.sequences.first_row[sequence];
-    item.first_position = first_position;
-    item.first_page = args.sequences.first_page[sequence];
-    for (int tile = tiles - 1; tile >= 0; --tile) {
-      const int2 range = splits(args, tile);
-      const int count = range.y - range.x;
-      item.first = tile * tile_rows;
-      item.rows = rows_of(tile);
-      item.first_key = range.x * split_keys;
-      item.end_key = range.y * split_keys;
-      item.partial = -1;
-      item.merge = merge;
-      const int length = run > 0 ? run : count;
-      if (undivided(count, length)) {
-        *items++ = item;
-        continue;
-      }
-      const int stride = args.kv_heads * item.rows;
-      for (int i = 0; i < count; i += length) {
-        item.first_key = max(prefix_keys, (range.x + i) * split_keys);
-        item.end_key = min(range.y, range.x + i + length) * split_keys;
-        item.partial = partial + (part_of_item ? i / length : i) * stride;
-        *items++ = item;
-      }
-      const int count_of_partials = partials(count, length);
-      for (int row = 0; row < item.rows; row += kMergeRows) {
-        MergeItem entry{item.pass_row,
-                        item.first + row,
-                        min(kMergeRows, item.rows - row),
-                        item.rows,
-                        count_of_partials,
-                        partial + row,
-                        stride,
-                        (count + length - 1) / length};
-        prefix.describe(entry, sequence, entry.first);
-        merges[merge++] = entry;
-      }
-      partial += count_of_partials * stride;
-    }
-  }
-};
 
 // Sums of `value` over the threads before this one; `total` over all of them.
 __device__ int4 sum_before(int4 value, int4* warp_sums, int4& total) {
@@ -203,17 +72,9 @@ __device__ void add_sequence(const PlanArgs& args, const PrefixTiles& prefix, in
 }
 
 // The run of small items for which rounds over the thread blocks take least; the longest of equals.
-// Beside a prefix each item has a partial result, so those that may not have room are left out; 0
-// if these are all.
-__device__ int best_small_run(const PlanArgs& args, const PrefixTiles& prefix,
-                              const Totals& totals) {
-  const long long item_rows = min(kSmallRows, args.group) * args.kv_heads;
+__device__ int best_small_run(const PlanArgs& args, const Totals& totals) {
   int best = 0, least = 0x7fffffff;
   for (int i = 0; i < kRuns; ++i) {
-    if (prefix.tiles > 0 &&
-        prefix.partial_rows() + totals.items[i] * item_rows > args.plan.partial_rows) {
-      continue;
-    }
     const int rounds = (totals.items[i] * args.kv_heads + args.small_slots - 1) / args.small_slots;
     const bool cut = totals.items[i] != totals.items[kRuns - 1];
     const int time = rounds * (totals.longest[i] + args.item_blocks) + (cut ? kMergeBlocks : 0);
@@ -269,7 +130,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
     }
   }
   __syncthreads();
-  const int small_run = best_small_run(args, prefix, totals);
+  const int small_run = best_small_run(args, totals);
   const int large_run =
       max(1, totals.large_blocks * args.kv_heads / args.large_slots / 2 / kSplitBlocks);
 

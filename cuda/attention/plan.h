@@ -10,6 +10,13 @@
 
 namespace quire::cuda {
 
+// Partial results of a tile's rows over keys that its sequence shares with others: of split i, head
+// h, row r of the tile it is partial row first + (i * kv_heads + h) * rows + r.
+struct PrefixPart {
+  int first = 0, rows = 0;
+  int splits = 0;  // 0: nothing is shared
+};
+
 // The work of a call as lists in device memory, made by one thread block. An item is a tile and a
 // run of its splits, done once for each key-value head. It holds what its thread block needs, so
 // that nothing else is waited for before the pages.
@@ -24,12 +31,13 @@ struct alignas(16) WorkItem {
   // writes the output.
   int partial;
   int merge;  // of small tiles: index of the tile's merge
+  // Of small tiles: what an item that writes the output begins with.
+  PrefixPart prefix;
 };
 
 // Up to 16 rows of a tile whose splits are partial results, to be merged. Split i of head h, row r
-// is partial row first_partial + i * stride + h * tile_rows + r. Before them come those of a prefix
-// that the sequence shares: split i of head h, row r is partial row prefix_partial + (i * kv_heads
-// + h) * prefix_rows + r.
+// is partial row first_partial + i * stride + h * tile_rows + r. Those of a prefix come before
+// them.
 struct alignas(16) MergeItem {
   int pass_row;
   int first;  // of the sequence's tokens x group
@@ -39,8 +47,7 @@ struct alignas(16) MergeItem {
   int first_partial;
   int stride;
   int items;  // that make the splits
-  int prefix_partial, prefix_rows;
-  int prefix_splits;  // 0: none
+  PrefixPart prefix;
 };
 
 struct PlanCounters {

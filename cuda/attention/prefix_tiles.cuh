@@ -8,7 +8,7 @@ namespace quire::cuda {
 // The keys that sequences share, read once for all of them (as in a cascade: Ye et al. 2024). As
 // each has one row, all their rows are the rows of tiles of kLargeRows, which see all its keys.
 // Tiles are cut anywhere between blocks; each cut leaves a partial result for each row, which the
-// tile of the sequence's own keys merges before its own.
+// tile of the sequence's own keys begins with.
 struct PrefixTiles {
   SharedPrefix prefix;
   int group = 0, kv_heads = 0;
@@ -66,15 +66,15 @@ struct PrefixTiles {
             0};
   }
 
-  // What a merge of a sequence's rows from `row` on finds here.
-  __device__ void describe(MergeItem& merge, int sequence, int row) const {
-    merge.prefix_partial = merge.prefix_rows = merge.prefix_splits = 0;
-    if (!covers(sequence)) return;
+  // What the rows of a sequence from `row` on find here.
+  __device__ PrefixPart part(int sequence, int row) const {
+    PrefixPart part;
+    if (!covers(sequence)) return part;
     const int tile = (sequence - prefix.first) / tile_sequences;
-    merge.prefix_rows = rows_of(tile);
-    merge.prefix_partial =
-        first_partial(tile) + (sequence - prefix.first) % tile_sequences * group + row;
-    merge.prefix_splits = cuts;
+    part.first = first_partial(tile) + (sequence - prefix.first) % tile_sequences * group + row;
+    part.rows = rows_of(tile);
+    part.splits = cuts;
+    return part;
   }
 
  private:
@@ -86,10 +86,10 @@ struct PrefixTiles {
   }
 
   // The number of cuts for which rounds over the thread blocks and merging take least, in 64ths of
-  // a block; a candidate for each lane. Sequences need room for a partial result of their own keys.
+  // a block; a candidate for each lane.
   __device__ void choose_cuts(const PlanArgs& args) {
     constexpr int kItemBlocks = 1;  // what the start of an item costs
-    constexpr int kMergedRowsOf64th = 128;
+    constexpr int kMergedRowsOf64th = 64;
     const int lane = threadIdx.x % 32;
     const int rows = prefix.sequences * group * kv_heads;
     const int length = (blocks + lane) / (lane + 1);
@@ -98,7 +98,7 @@ struct PrefixTiles {
     int time = rounds * (length + kItemBlocks) * 64 + count * (rows / kMergedRowsOf64th);
     const bool listed =
         args.prefix_tiles.entries == nullptr || count * tiles <= args.prefix_tiles.capacity;
-    if (count > 1 && (!listed || (count + 1) * rows > args.plan.partial_rows)) time = 0x7fffffff;
+    if (count > 1 && (!listed || count * rows > args.plan.partial_rows)) time = 0x7fffffff;
     const int least = __reduce_min_sync(0xffffffffu, time);
     const int best = __ffs(__ballot_sync(0xffffffffu, time == least)) - 1;
     cuts = __shfl_sync(0xffffffffu, count, best);

@@ -120,6 +120,7 @@ Status PassTables::check(const BeginPassArgs& args) const {
 
 Status PassTables::add_sequences(const BeginPassArgs& args) {
   groups_.clear();
+  groups_with_prefix_ = groups_with_long_prefix_ = 0;
   if (args.groups.empty()) return {};
   const std::vector<SequenceRows>& sequences = args.groups.front();
   const std::size_t count = sequences.size();
@@ -185,24 +186,23 @@ Status PassTables::add_sequences(const BeginPassArgs& args) {
       prefix = find_shared_prefix(args.groups[g], limits_.page_size);
     }
     std::memcpy(prefixes->host + g * kPrefixIntegers, &prefix, sizeof(prefix));
-    table.prefix = worth_it(prefix) ? device_prefixes + g : nullptr;
     groups_.push_back(table);
+    add_prefix(g, prefix, device_prefixes + g);
   }
   return {};
 }
 
-bool PassTables::worth_it(const SharedPrefix& prefix) const {
+void PassTables::add_prefix(std::size_t group, const SharedPrefix& prefix,
+                            const SharedPrefix* device) {
   const std::int64_t key_bytes = std::int64_t{4} * limits_.kv_heads * limits_.head_size;
-  return prefix.sequences > 0 &&
-         std::int64_t{prefix.sequences - 1} * prefix.keys * key_bytes >= least_saved_bytes_;
-}
-
-std::uint64_t PassTables::groups_with_prefix() const {
-  std::uint64_t bits = 0;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    if (groups_[g].prefix != nullptr) bits |= std::uint64_t{1} << g;
-  }
-  return bits;
+  const std::int64_t saved = std::int64_t{prefix.sequences - 1} * prefix.keys * key_bytes;
+  if (prefix.sequences == 0 || saved < prefix_limits_.least_bytes) return;
+  SequenceTable& table = groups_[group];
+  table.prefix = device;
+  table.long_prefix = saved >= prefix_limits_.long_bytes && prefix.keys >= prefix_limits_.long_keys;
+  const std::uint64_t bit = std::uint64_t{1} << group;
+  groups_with_prefix_ |= bit;
+  if (table.long_prefix) groups_with_long_prefix_ |= bit;
 }
 
 Status PassTables::add_copies(const BeginPassArgs& args) {

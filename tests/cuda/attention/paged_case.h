@@ -112,6 +112,7 @@ class PagedCase {
     call.sequences.first_page = first_page.get();
     call.sequences.pages = pages.get();
     call.sequences.prefix = prefix_ ? prefix.get() : nullptr;
+    call.sequences.long_prefix = true;
     call.sequences.total_rows = arrays.total_rows;
     call.sequences.max_rows = arrays.max_rows;
     call.sequences.max_keys = arrays.max_keys;

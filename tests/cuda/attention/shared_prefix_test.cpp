@@ -102,50 +102,67 @@ struct Sharers {
   }
 };
 
-void check_sharers(const Sharers& sharers, std::uint64_t seed) {
+// Of every `step`-th sequence.
+Errors errors_of_some(const PagedCase& the_case, const std::vector<Part>& parts,
+                      const std::vector<std::uint16_t>& output, int step) {
+  const std::size_t size = output.size() / parts.size();
+  std::vector<Part> some;
+  std::vector<std::uint16_t> rows;
+  for (std::size_t i = 0; i < parts.size(); i += step) {
+    some.push_back(parts[i]);
+    rows.insert(rows.end(), output.begin() + i * size, output.begin() + (i + 1) * size);
+  }
+  return errors_of(the_case, some, rows);
+}
+
+void check_sharers(const Sharers& sharers, std::uint64_t seed, int step = 1) {
   const CaseShape& shape = sharers.shape;
+  const std::vector<Part>& parts = sharers.parts;
   CAPTURE(static_cast<int>(shape.type), shape.page_size, shape.heads, shape.kv_heads,
           shape.head_size, shape.soft_cap, shape.sinks, seed, sharers.prefix.first,
           sharers.prefix.sequences, sharers.prefix.keys, sharers.lengths.size());
   PagedCase the_case(shape, sharers.lengths, seed, sharers.common);
+  const std::vector<std::uint16_t> apart = the_case.attend(parts);
+  const Errors errors_apart = errors_of_some(the_case, parts, apart, step);
+  // What is not read once is NaN.
+  the_case.set_prefix(sharers.prefix);
   for (const int capability : {0, testing::compute_capability()}) {
     CAPTURE(capability);
     the_case.set_compute_capability(capability);
-    the_case.set_prefix({});
-    const Errors apart = errors_of(the_case, sharers.parts, the_case.attend(sharers.parts));
-    // What is not read once is NaN.
-    the_case.set_prefix(sharers.prefix);
-    const auto output = the_case.attend(sharers.parts, seed % 3 == 0);
-    const Errors errors = errors_of(the_case, sharers.parts, output);
+    const std::vector<std::uint16_t> output = the_case.attend(parts, seed % 3 == 0);
+    const Errors errors = errors_of_some(the_case, parts, output, step);
     CHECK(errors.largest < 0.02);
     CHECK(errors.mean < 0.004);
-    CHECK(errors.mean < 1.2 * apart.mean + 2e-4);
+    CHECK(errors.mean < 1.2 * errors_apart.mean + 2e-4);
+    CHECK(std::count_if(output.begin(), output.end(),
+                        [](std::uint16_t x) { return std::isnan(from_bfloat16(x)); }) == 0);
   }
 }
 
 TEST_CASE("keys that sequences share are read once, with the result of float64") {
   if (!has_gpu()) return;
-  for (std::uint64_t seed = 1; seed < 49; ++seed) {
+  for (std::uint64_t seed = 1; seed < 29; ++seed) {
     std::mt19937_64 random(seed);
     const auto below = [&](int n) { return static_cast<int>(random() % n); };
     Sharers sharers;
     CaseShape& shape = sharers.shape;
-    shape.type = kTypes[seed % 4];
-    shape.head_size = kHeadSizes[seed % 9];
+    // Every other time what has a kernel of its own on Hopper.
+    shape.head_size = seed % 2 == 0 ? 64 << below(2) : kHeadSizes[seed % 9];
+    shape.type = seed % 2 == 0 ? KvType::bf16 : kTypes[seed / 2 % 4];
     shape.page_size = std::max(8 << below(5), shape.type == KvType::fp8 ? 16 : 8);
     shape.kv_heads = 1 + below(3);
     const int groups[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32};
     shape.heads = shape.kv_heads * groups[below(shape.kv_heads > 1 ? 7 : 10)];
     shape.soft_cap = below(3) == 0 ? 5.0f : 0.0f;
     shape.sinks = below(3) == 0;
-    sharers.prefix.keys = 64 * (1 + below(below(3) == 0 ? 30 : 6));
+    sharers.prefix.keys = 64 * (1 + below(below(4) == 0 ? 20 : 5));
     // The pages that are shared may go on behind the prefix.
     sharers.common =
         (sharers.prefix.keys + shape.page_size - 1) / shape.page_size * shape.page_size;
     sharers.prefix.first = below(2) == 0 ? 0 : below(4);
     sharers.prefix.sequences = 2 + below(below(3) == 0 ? 140 / (shape.heads / shape.kv_heads) : 9);
     const int count = sharers.prefix.first + sharers.prefix.sequences + below(4);
-    for (int i = 0; i < count; ++i) sharers.add(1 + below(below(5) == 0 ? 900 : 200));
+    for (int i = 0; i < count; ++i) sharers.add(1 + below(below(6) == 0 ? 900 : 150));
     check_sharers(sharers, seed);
   }
 }
@@ -157,19 +174,19 @@ TEST_CASE("a prefix of many tokens is cut, and one of many sequences has several
   sharers.shape.kv_heads = 2;
   sharers.shape.head_size = 128;
   sharers.shape.page_size = 64;
-  sharers.prefix = {1, 5, 9024};
-  sharers.common = 9024;
+  sharers.prefix = {1, 5, 6080};
+  sharers.common = 6080;
   for (int i = 0; i < 7; ++i) sharers.add(1 + 70 * i);
   check_sharers(sharers, 100);
-  // So many rows that partial results have room for one cut of either part, but not for two.
+  // So many rows that there is room for the partial results of some sequences only.
   Sharers many;
   many.shape.heads = 64;
   many.shape.kv_heads = 4;
   many.shape.head_size = 16;
   many.prefix = {0, 500, 320};
   many.common = 320;
-  for (int i = 0; i < 500; ++i) many.add(1 + 37 * i % 301);
-  check_sharers(many, 102);
+  for (int i = 0; i < 500; ++i) many.add(1 + (i % 50 == 0 ? 1500 : i % 60));
+  check_sharers(many, 102, 25);
 }
 
 TEST_CASE("where sharing a prefix would change bits or is not possible, nothing is shared") {
@@ -180,7 +197,7 @@ TEST_CASE("where sharing a prefix would change bits or is not possible, nothing 
   };
   // The last has more rows than there is room for partial results.
   for (const Variant& variant : {Variant{true, 8, 0, 9}, Variant{false, 8, 300, 9},
-                                 Variant{false, 66, 0, 9}, Variant{false, 32, 0, 1500}}) {
+                                 Variant{false, 66, 0, 9}, Variant{false, 64, 0, 1500}}) {
     CAPTURE(variant.deterministic, variant.heads, variant.window, variant.sequences);
     CaseShape shape;
     shape.heads = variant.heads;

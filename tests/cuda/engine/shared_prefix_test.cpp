@@ -25,7 +25,7 @@ Engine open_llama(bool deterministic) {
   options.scheduling.max_running = 16;
   Engine engine = open_engine(model(), options);
   // Prompts of a tiny model save little.
-  opened_device().scratch()->tables().set_least_saved_bytes(1);
+  opened_device().scratch()->tables().set_prefix_limits({1, 1, 64});
   return engine;
 }
 
