@@ -115,7 +115,7 @@ struct SmallTileSteps {
   // Begins with what the rows' prefix gave, as if that were earlier splits of this thread block.
   __device__ static void take_prefix(const AttentionArgs& args, const Tile& tile, State& state,
                                      int warp, int lane) {
-    constexpr int kAtOnce = kOwnPairs == 1 ? 2 : kOwnPairs == 2 ? 4 : 1;
+    constexpr int kAtOnce = kOwnPairs <= 2 ? 2 : 1;
     for (int first = 0; first < tile.prefix.splits; first += kAtOnce) {
       Sums sums[kAtOnce] = {};
       SoftmaxState states[kAtOnce][2];

@@ -40,7 +40,7 @@ std::size_t PassTables::capacity(const WorkLimits& limits) {
   const CheckedSize total = CheckedSize(6 * rows) + 3 * sequences +
                             CheckedSize(groups) * sequences * (table_pages(limits) + 1) +
                             kPrefixIntegers * groups + most_copies(limits) * 3 +
-                            kLine * (9 + 2 * groups) + kLine * most_copies(limits);
+                            kLine * (10 + 2 * groups) + kLine * most_copies(limits);
   return total.get().value_or(SIZE_MAX);
 }
 

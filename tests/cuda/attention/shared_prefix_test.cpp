@@ -183,9 +183,9 @@ TEST_CASE("a prefix of many tokens is cut, and one of many sequences has several
   many.shape.heads = 64;
   many.shape.kv_heads = 4;
   many.shape.head_size = 16;
-  many.prefix = {0, 500, 320};
-  many.common = 320;
-  for (int i = 0; i < 500; ++i) many.add(1 + (i % 50 == 0 ? 1500 : i % 60));
+  many.prefix = {0, 500, 128};
+  many.common = 128;
+  for (int i = 0; i < 500; ++i) many.add(1 + (i % 50 == 0 ? 1500 : i % 40));
   check_sharers(many, 102, 25);
 }
 
@@ -195,9 +195,10 @@ TEST_CASE("where sharing a prefix would change bits or is not possible, nothing 
     bool deterministic;
     int heads, window, sequences;
   };
-  // The last has more rows than there is room for partial results.
-  for (const Variant& variant : {Variant{true, 8, 0, 9}, Variant{false, 8, 300, 9},
-                                 Variant{false, 66, 0, 9}, Variant{false, 64, 0, 1500}}) {
+  // There is room for the partial results of 512 rows for each multiprocessor.
+  const int too_many = DeviceStream().launch.multiprocessors * 512 / 128 + 8;
+  for (const Variant& variant : {Variant{true, 8, 0, 9}, Variant{false, 8, 50, 9},
+                                 Variant{false, 66, 0, 9}, Variant{false, 128, 0, too_many}}) {
     CAPTURE(variant.deterministic, variant.heads, variant.window, variant.sequences);
     CaseShape shape;
     shape.heads = variant.heads;
@@ -205,13 +206,13 @@ TEST_CASE("where sharing a prefix would change bits or is not possible, nothing 
     shape.head_size = 16;
     shape.window = variant.window;
     Sharers sharers;
-    sharers.common = 256;
-    for (int i = 0; i < variant.sequences; ++i) sharers.add(1 + i % 50);
+    sharers.common = 64;
+    for (int i = 0; i < variant.sequences; ++i) sharers.add(1 + i % 3);
     PagedCase the_case(shape, sharers.lengths, 5, sharers.common);
     the_case.set_deterministic(variant.deterministic);
     the_case.set_compute_capability(testing::compute_capability());
     const auto apart = the_case.attend(sharers.parts);
-    the_case.set_prefix(SharedPrefix{0, variant.sequences, 256}, true);
+    the_case.set_prefix(SharedPrefix{0, variant.sequences, 64}, true);
     CHECK(difference(the_case.attend(sharers.parts), apart) == "");
   }
 }
