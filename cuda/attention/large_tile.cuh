@@ -298,7 +298,7 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
       if (threadIdx.x < 8) blocks.set_page(block + kAhead + 1, threadIdx.x, later_page);
 
       const bool last = block + 1 == end_block;
-      if (last || ((block + 1) % kSplitBlocks == 0 && (args.fold_splits || tile.partial >= 0))) {
+      if (last || (args.fold_splits && (block + 1) % kSplitBlocks == 0)) {
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
           sum_lanes(states[i][0]);
@@ -307,8 +307,9 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
         const bool first_split =
             !args.fold_splits || block / kSplitBlocks == tile.first_block() / kSplitBlocks;
         if (tile.partial >= 0) {
-          Body::write_partial(args, tile, (block * kKeyBlock - tile.item_first_key) / kSplitKeys,
-                              sums, states, first_row, lane);
+          const int split =
+              args.fold_splits ? (block * kKeyBlock - tile.item_first_key) / kSplitKeys : 0;
+          Body::write_partial(args, tile, split, sums, states, first_row, lane);
           if (!last) Body::clear(sums, states);
         } else if (!first_split || !last) {
           Body::fold(carry, carried_states, sums, states, first_split, last, first_row);

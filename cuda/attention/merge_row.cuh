@@ -24,6 +24,13 @@ __device__ inline MergeFactors merge_factors(float maximum, float& before, int l
   return {exp2f(left_maximum - upto), exp2f(maximum - upto)};
 }
 
+// Place of a row's result over a split of a prefix among the partial results.
+__device__ inline std::size_t prefix_row(const AttentionArgs& args, const PrefixPart& part,
+                                         int split, int head, int row) {
+  return static_cast<std::size_t>(part.first) +
+         (static_cast<std::size_t>(split) * args.kv_heads + head) * part.rows + row;
+}
+
 // Row `row` of a merge and query head; a lane has four neighbouring columns of every 128.
 template <int kHeadSize>
 __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& item, int head,
@@ -33,23 +40,27 @@ __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& ite
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const std::size_t first =
       static_cast<std::size_t>(item.first_partial) + head * item.tile_rows + row;
+  const int splits = item.prefix.splits + item.splits;
+  const auto place = [&](int split) {
+    if (split < item.prefix.splits) return prefix_row(args, item.prefix, split, head, row);
+    return first + static_cast<std::size_t>(split - item.prefix.splits) * item.stride;
+  };
   SoftmaxState state;
   float before = kNone;
   float4 sums[kGroups] = {};
-  for (int split = 0; split < item.splits; split += 32) {
+  for (int split = 0; split < splits; split += 32) {
     float2 mine = make_float2(kNone, 0);
-    if (split + lane < item.splits) {
+    if (split + lane < splits) {
       // Past the first-level cache: other thread blocks of this kernel may have written them.
-      mine = __ldcg(args.partial_states + first +
-                    static_cast<std::size_t>(split + lane) * item.stride);
+      mine = __ldcg(args.partial_states + place(split + lane));
     }
     MergeFactors factors;
-    const int count = min(32, item.splits - split);
+    const int count = min(32, splits - split);
     for (int part = 0; part < count; part += kLoadsAtOnce) {
       float4 values[kLoadsAtOnce][kGroups];
 #pragma unroll
       for (int i = 0; i < kLoadsAtOnce; ++i) {
-        const std::size_t from = first + static_cast<std::size_t>(split + part + i) * item.stride;
+        const std::size_t from = place(split + part + i);
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {
           const int column = lane * 4 + g * 128;

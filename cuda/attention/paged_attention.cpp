@@ -4,6 +4,7 @@
 
 #include "attention/hopper/decode.h"
 #include "attention/hopper/hopper_attention.h"
+#include "attention/hopper/prefix.h"
 #include "attention/kernels.h"
 #include "attention/merge.h"
 #include "attention/tile_policy.h"
@@ -88,27 +89,54 @@ int most_portable_rows(const HopperShare& share, const SequenceTable& sequences)
   return share.least_rows > 0 ? share.least_rows - 1 : sequences.max_rows;
 }
 
+// Whether the keys that sequences share are read once for them. Bits would depend on neighbours.
+bool reads_prefix_once(const Launch& launch, const PagedAttentionCall& call, const Plan& plan) {
+  const long long rows = static_cast<long long>(call.sequences.total_rows) * call.heads;
+  return call.sequences.prefix != nullptr && call.sequences.max_rows == 1 &&
+         (call.sequences.long_prefix || hopper_prefix_block(launch, call) > 0) &&
+         !launch.deterministic && call.window == 0 &&
+         call.heads / call.kv.kv_heads <= kSmallTileLimit && rows <= plan.partial_rows;
+}
+
 // What the start of an item of small tiles costs, in key blocks of an item: where another warp
 // brings the keys and values of the next, little.
 constexpr int kItemBlocks = 3;
 constexpr int kHopperItemBlocks = 1;
 
+// The prefix's part of a plan at `memory`.
+void add_prefix(const Launch& launch, const PagedAttentionCall& call, std::byte* memory,
+                PlanArgs& args) {
+  if (!reads_prefix_once(launch, call, args.plan)) return;
+  args.prefix = call.sequences.prefix;
+  args.prefix_block = hopper_prefix_block(launch, call);
+  args.prefix_slots = launch.multiprocessors;
+  if (args.prefix_block > 0) {
+    args.prefix_tiles = hopper_prefix_tiles(call, memory + plan_bytes(shape_of(launch, call)));
+  } else {
+    args.prefix_block = kKeyBlock;
+    args.prefix_slots = args.large_slots;
+  }
+}
+
 PlanArgs plan_args(const Launch& launch, const PagedAttentionCall& call, const HopperShare& share,
-                   const Plan& plan) {
+                   std::byte* memory) {
   const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
   const int hopper_blocks = hopper_decode_blocks_per_sm(launch, call);
   const int small_blocks = hopper_blocks > 0 ? hopper_blocks : kernels.small.blocks_per_sm;
-  return {call.sequences,
-          call.kv.kv_heads,
-          call.heads / call.kv.kv_heads,
-          call.window,
-          kSmallTileLimit,
-          most_portable_rows(share, call.sequences),
-          launch.multiprocessors * small_blocks,
-          launch.multiprocessors * kernels.large.blocks_per_sm,
-          hopper_blocks > 0 ? kHopperItemBlocks : kItemBlocks,
-          launch.deterministic,
-          plan};
+  PlanArgs args{};
+  args.sequences = call.sequences;
+  args.kv_heads = call.kv.kv_heads;
+  args.group = call.heads / call.kv.kv_heads;
+  args.window = call.window;
+  args.small_limit = kSmallTileLimit;
+  args.most_tokens = most_portable_rows(share, call.sequences);
+  args.small_slots = launch.multiprocessors * small_blocks;
+  args.large_slots = launch.multiprocessors * kernels.large.blocks_per_sm;
+  args.item_blocks = hopper_blocks > 0 ? kHopperItemBlocks : kItemBlocks;
+  args.fixed_splits = launch.deterministic;
+  args.plan = plan_layout(shape_of(launch, call), memory);
+  add_prefix(launch, call, memory, args);
+  return args;
 }
 
 AttentionArgs attention_args(const Launch& launch, const PagedAttentionCall& call, const Plan& plan,
@@ -149,7 +177,7 @@ Status make_plans(const Launch& launch, const PagedAttentionCall& call, std::byt
     Status status = list_hopper_tiles(launch, call, hopper_options(share, shape, memory));
     if (!status || share.all) return status;
   }
-  return launch_plan(launch, plan_args(launch, call, share, plan_layout(shape, memory)));
+  return launch_plan(launch, plan_args(launch, call, share, memory));
 }
 
 Status launch_tiles(const Launch& launch, const TileKernel& tile, const AttentionArgs& args,
@@ -213,7 +241,12 @@ Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
   const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
   const int most_rows = most_portable_rows(share, sequences) * args.group;  // of one sequence
   const bool alike = sequences.total_rows == sequences.count * sequences.max_rows;
-  if (most_rows > kSmallTileLimit) {
+  const bool prefix = reads_prefix_once(launch, call, plan);
+  if (prefix && hopper_prefix_block(launch, call) > 0) {
+    Status status = hopper_prefix(launch, call, args,
+                                  hopper_prefix_tiles(call, plan_memory + plan_bytes(shape)));
+    if (!status) return status;
+  } else if (most_rows > kSmallTileLimit || prefix) {
     if (Status status = launch_tiles(launch, kernels.large, args, "attention of large tiles");
         !status) {
       return status;

@@ -88,6 +88,7 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
     queue.fetch(asked);
 
     typename Body::State state;
+    Body::take_prefix(args, tile, state, warp, lane);
     const float factor = args.soft_cap > 0 ? 1.0f : args.score_factor;
     for (int block = first_block; block < end_block; ++block) {
       wait_copies<kAhead - 1>();

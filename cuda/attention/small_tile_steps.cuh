@@ -112,6 +112,47 @@ struct SmallTileSteps {
     states[1] = {};
   }
 
+  // Begins with what the rows' prefix gave, as if that were earlier splits of this thread block.
+  __device__ static void take_prefix(const AttentionArgs& args, const Tile& tile, State& state,
+                                     int warp, int lane) {
+    constexpr int kAtOnce = kOwnPairs <= 2 ? 2 : 1;
+    for (int first = 0; first < tile.prefix.splits; first += kAtOnce) {
+      Sums sums[kAtOnce] = {};
+      SoftmaxState states[kAtOnce][2];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < tile.prefix.splits) {
+          load_split(args, tile, first + i, sums[i], states[i], warp, lane);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < tile.prefix.splits) {
+          fold(state.carried, state.carried_states, sums[i], states[i]);
+        }
+      }
+    }
+  }
+  __device__ static void load_split(const AttentionArgs& args, const Tile& tile, int split,
+                                    Sums& sums, SoftmaxState (&states)[2], int warp, int lane) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = (lane >> 2) + half * 8;
+      if (row >= tile.rows) continue;
+      const std::size_t place = prefix_row(args, tile.prefix, split, tile.head, row);
+      const float2 state = __ldcg(args.partial_states + place);
+      states[half].maximum = state.x;
+      states[half].sum = state.y;
+#pragma unroll
+      for (int i = 0; i < kOwnPairs; ++i) {
+        const int pair = warp + i * kWarps;
+        if (pair >= kPairs) break;
+        load_partial<Format, kHeadSize>(args.partial + place * kHeadSize, sums[i], pair, half,
+                                        lane);
+      }
+    }
+  }
+
   __device__ static void write_output(const AttentionArgs& args, const Tile& tile, const Sums& sums,
                                       const SoftmaxState (&states)[2], int warp, int lane) {
 #pragma unroll

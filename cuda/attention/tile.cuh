@@ -22,6 +22,7 @@ struct Tile {
   int first_page;          // of the sequence's page table
   int item_first_key;      // of the item's splits
   int partial, merge;      // see WorkItem
+  PrefixPart prefix;
 
   __device__ Tile(const AttentionArgs& args, const WorkItem& item, int head)
       : head(head),
@@ -32,7 +33,8 @@ struct Tile {
         first_page(item.first_page),
         item_first_key(item.first_key),
         partial(item.partial),
-        merge(item.merge) {
+        merge(item.merge),
+        prefix(item.prefix) {
     const int first_token = first / args.group;
     const int last_token = (first + rows - 1) / args.group;
     first_row_end = first_position + first_token + 1;
@@ -230,6 +232,30 @@ __device__ inline void store_output(__nv_bfloat16* row, const PairSums& sums, in
       if (kHeadSize % 16 != 0 && column >= kHeadSize) return;
       *reinterpret_cast<unsigned*>(row + column) =
           pack(sums[i][2 * half] * factor, sums[i][2 * half + 1] * factor, __nv_bfloat16{});
+    }
+  }
+}
+
+// Reads the lane's part of two rows of a pair from partial sums.
+template <class Format, int kHeadSize>
+__device__ inline void load_partial(const float* row, PairSums& sums, int pair, int half,
+                                    int lane) {
+  if constexpr (Format::kInterleaved) {
+    const int column = pair * 16 + Format::column(lane, 0, 0);
+    if (kHeadSize % 16 != 0 && column >= kHeadSize) return;
+    const float4 four = __ldcg(reinterpret_cast<const float4*>(row + column));
+    sums[0][2 * half] = four.x;
+    sums[1][2 * half] = four.y;
+    sums[0][2 * half + 1] = four.z;
+    sums[1][2 * half + 1] = four.w;
+  } else {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int column = pair * 16 + Format::column(lane, i, 0);
+      if (kHeadSize % 16 != 0 && column >= kHeadSize) return;
+      const float2 two = __ldcg(reinterpret_cast<const float2*>(row + column));
+      sums[i][2 * half] = two.x;
+      sums[i][2 * half + 1] = two.y;
     }
   }
 }

@@ -64,7 +64,7 @@ struct TileMemory {
 };
 
 constexpr int kScorePitch = kKeyBlock + 8;
-constexpr int kQueueBytes = 144;
+constexpr int kQueueBytes = 160;
 constexpr int kPageBlocks = 8;  // a power of two above the number of stages
 
 constexpr int padded_width(int head_size) {
