@@ -22,6 +22,7 @@ struct AttentionArgs {
   std::uint32_t value_scale_offset;
   int page_shift;
   int heads, kv_heads, group;
+  int head_size;
   int window;
   float score_factor;  // to scores in base 2
   float soft_cap;

@@ -31,11 +31,15 @@ __device__ inline std::size_t prefix_row(const AttentionArgs& args, const Prefix
          (static_cast<std::size_t>(split) * args.kv_heads + head) * part.rows + row;
 }
 
-// Row `row` of a merge and query head; a lane has four neighbouring columns of every 128.
-template <int kHeadSize>
+// Groups of 128 columns of a head.
+constexpr int merge_groups(int head_size) {
+  return (head_size + 127) / 128;
+}
+
+// Row `row` of a merge and query head; a lane has four neighbouring columns of each of kGroups.
+template <int kGroups>
 __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& item, int head,
                                  int row, int lane) {
-  constexpr int kGroups = (kHeadSize + 127) / 128;
   constexpr int kLoadsAtOnce = 16 / kGroups;
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const std::size_t first =
@@ -64,9 +68,9 @@ __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& ite
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {
           const int column = lane * 4 + g * 128;
-          values[i][g] = part + i < count && column < kHeadSize
-                             ? __ldcg(reinterpret_cast<const float4*>(args.partial +
-                                                                      from * kHeadSize + column))
+          values[i][g] = part + i < count && column < args.head_size
+                             ? __ldcg(reinterpret_cast<const float4*>(
+                                   args.partial + from * args.head_size + column))
                              : make_float4(0, 0, 0, 0);
         }
       }
@@ -94,11 +98,11 @@ __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& ite
   const int pass_row = item.pass_row + query_row / args.group;
   const float factor = finish_row(args, state, query_head);
   __nv_bfloat16* to =
-      args.output + (static_cast<std::size_t>(pass_row) * args.heads + query_head) * kHeadSize;
+      args.output + (static_cast<std::size_t>(pass_row) * args.heads + query_head) * args.head_size;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     const int column = lane * 4 + g * 128;
-    if (column >= kHeadSize) continue;
+    if (column >= args.head_size) continue;
     *reinterpret_cast<uint2*>(to + column) =
         make_uint2(pack(sums[g].x * factor, sums[g].y * factor, __nv_bfloat16{}),
                    pack(sums[g].z * factor, sums[g].w * factor, __nv_bfloat16{}));

@@ -1,6 +1,9 @@
 #include "attention/paged_attention.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include <fmt/ranges.h>
 
 #include "attention/hopper/decode.h"
 #include "attention/hopper/hopper_attention.h"
@@ -15,6 +18,7 @@ namespace quire::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+constexpr int kHeadSizes[] = {16, 24, 32, 64, 80, 96, 128, 192, 256};
 
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -36,13 +40,14 @@ struct Workspace {
 
   Workspace(const PlanShape& shape, int head_size) {
     const std::size_t rows = plan_layout(shape, nullptr).partial_rows;
+    const int width = tile_width(head_size);
     const std::size_t threads_rows =
-        static_cast<std::size_t>(shape.multiprocessors * large_policy(head_size).blocks_per_sm) *
+        static_cast<std::size_t>(shape.multiprocessors * large_policy(width).blocks_per_sm) *
         kLargeRows;
     partial = 0;
     partial_states = partial + aligned(rows * head_size * sizeof(float));
     carry = partial_states + aligned(rows * sizeof(float2));
-    plan = carry + aligned(threads_rows * padded_width(head_size) * sizeof(float));
+    plan = carry + aligned(threads_rows * width * sizeof(float));
     total = plan + plans_bytes(shape);
   }
 };
@@ -56,9 +61,8 @@ Status check(const PagedAttentionCall& call) {
   if (attention_kernels(kv.type, kv.head_size).small.kernel == nullptr) {
     return error(
         StatusCode::unsupported,
-        "attention of head size {} with KV type {}: sizes are 16, 24, 32, 64, 80, 96, 128, "
-        "192, 256 and types f16, bf16, int8, fp8",
-        kv.head_size, static_cast<int>(kv.type));
+        "attention of head size {} with KV type {}: sizes are {} and types f16, bf16, int8, fp8",
+        kv.head_size, static_cast<int>(kv.type), fmt::join(kHeadSizes, ", "));
   }
   if (kv.page_size < 8 || kv.page_size > 128 || (kv.page_size & (kv.page_size - 1)) != 0) {
     return error(StatusCode::unsupported,
@@ -155,6 +159,7 @@ AttentionArgs attention_args(const Launch& launch, const PagedAttentionCall& cal
   args.heads = call.heads;
   args.kv_heads = kv.kv_heads;
   args.group = call.heads / kv.kv_heads;
+  args.head_size = kv.head_size;
   args.window = call.window;
   args.score_factor = call.scale * 1.4426950408889634f;
   args.soft_cap = call.soft_cap;
@@ -196,10 +201,21 @@ Status launch_tiles(const Launch& launch, const TileKernel& tile, const Attentio
 }  // namespace
 
 AttentionKernels attention_kernels(KvType type, int head_size) {
-  if (head_size <= 32) return tiny_head_kernels(type, head_size);
-  if (head_size <= 80) return narrow_head_kernels(type, head_size);
-  if (head_size <= 128) return middle_head_kernels(type, head_size);
-  return wide_head_kernels(type, head_size);
+  if (std::find(std::begin(kHeadSizes), std::end(kHeadSizes), head_size) == std::end(kHeadSizes)) {
+    return {};
+  }
+  switch (tile_width(head_size)) {
+    case 32:
+      return tile_kernels<32>(type);
+    case 64:
+      return tile_kernels<64>(type);
+    case 96:
+      return tile_kernels<96>(type);
+    case 128:
+      return tile_kernels<128>(type);
+    default:
+      return tile_kernels<256>(type);
+  }
 }
 
 std::size_t attention_workspace_bytes(int max_rows, int max_sequences, int heads, int head_size,
@@ -260,7 +276,7 @@ Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
   }
   if (sequences.max_keys <= kSplitKeys || most_rows <= kSmallTileLimit) return {};
   const int tiles = sequences.count * 2 + sequences.total_rows * args.group / kSmallRows;
-  return launch_merge(launch, args, call.kv.head_size, tiles);
+  return launch_merge(launch, args, tiles);
 }
 
 }  // namespace quire::cuda
