@@ -2,8 +2,9 @@
 // that the same run measures. Times are medians over replays of a CUDA graph whose launches rotate
 // over copies of the keys and values, so that the second-level cache does not serve them.
 //
-//   attention_bench [prefill|decode|portable-decode]
+//   attention_bench [prefill|decode|portable-decode|cascade]
 //
+// cascade: decode of sequences that share a prefix, each reading it for itself and all at once.
 // Prefill is by the portable kernels; decode by those for the GPU at hand, unless it is portable.
 
 #include <algorithm>
@@ -94,11 +95,14 @@ double seconds(cudaStream_t stream, int launches, const std::function<void(int)>
   return times[times.size() / 2] * 1e-3 / launches;
 }
 
+const char* const kTypeNames[] = {"f32", "f16", "bf16", "int8", "fp8"};
+
 struct Shape {
   KvType type = KvType::bf16;
   int sequences = 1, before = 0, rows = 1;  // tokens in the cache before the call's rows
   int heads = 32, kv_heads = 8, head_size = 128, page_size = 64;
   int layers = 0;  // share pages, as in an engine whose pages hold all layers; 0: apart
+  int prefix = 0;  // tokens whose pages are the same for all sequences; whole pages
 };
 
 // Everything a call needs, with `copies` of the cache.
@@ -108,9 +112,16 @@ class Bench {
       : launch_(launch), shape_(shape) {
     const int keys = shape.before + shape.rows;
     const int pages = (keys + shape.page_size - 1) / shape.page_size;
-    std::vector<int> table(static_cast<std::size_t>(pages) * shape.sequences);
+    const int common = shape.prefix / shape.page_size;
+    std::vector<int> table(static_cast<std::size_t>(pages - common) * shape.sequences + common);
     std::iota(table.begin(), table.end(), 0);
     std::shuffle(table.begin(), table.end(), std::mt19937(1));
+    const std::size_t page_count = table.size();
+    const std::vector<int> shared(table.begin(), table.begin() + common);
+    for (int i = 1; i < shape.sequences; ++i) {
+      table.insert(table.begin() + static_cast<std::ptrdiff_t>(i) * pages, shared.begin(),
+                   shared.end());
+    }
     std::vector<int> first_row, rows, first_position, first_page;
     for (int i = 0; i < shape.sequences; ++i) {
       first_row.push_back(i * shape.rows);
@@ -149,7 +160,7 @@ class Bench {
     const auto layers = static_cast<std::size_t>(std::max(shape.layers, 1));
     call_.kv.page_bytes = slab * layers;
     for (int i = 0; i < (shape.layers > 0 ? 1 : copies); ++i) {
-      caches_.push_back(random_values(slab * layers * table.size() / 2, 2 + i));
+      caches_.push_back(random_values(slab * layers * page_count / 2, 2 + i));
     }
     workspace_ = device<std::byte>(
         cuda::attention_workspace_bytes(call_.sequences.total_rows, shape.sequences, shape.heads,
@@ -169,6 +180,14 @@ class Bench {
     });
   }
   void set_deterministic() { launch_.deterministic = true; }
+  // From here on the prefix is read once for all sequences, or by each.
+  void read_prefix(bool once) {
+    prefix_ = device(std::vector<int>{0, shape_.sequences, shape_.prefix});
+    call_.sequences.prefix =
+        once ? reinterpret_cast<const cuda::SharedPrefix*>(prefix_.get()) : nullptr;
+    call_.sequences.long_prefix = once;
+    require(cuda::plan_attention(launch_, call_));
+  }
   // As in a pass of an engine, whose layers share a plan made before.
   void set_plan_is_old() { call_.plan_is_old = true; }
   double planning() {
@@ -180,7 +199,7 @@ class Bench {
   Shape shape_;
   std::size_t slab_ = 0;
   cuda::PagedAttentionCall call_;
-  Memory<int> first_row_, rows_, first_position_, first_page_, pages_;
+  Memory<int> first_row_, rows_, first_position_, first_page_, pages_, prefix_;
   Memory<__nv_bfloat16> query_, output_;
   std::vector<Memory<__nv_bfloat16>> caches_;
   Memory<std::byte> workspace_, plan_;
@@ -260,7 +279,6 @@ void decode(const cuda::Launch& launch) {
       {64, 576, 32, 8, 128, 64, KvType::bf16},      {256, 576, 32, 8, 128, 64, KvType::bf16},
       {512, 576, 32, 8, 128, 64, KvType::bf16},     {512, 640, 32, 8, 128, 16, KvType::bf16},
   };
-  const char* const names[] = {"f32", "f16", "bf16", "int8", "fp8"};
   for (const Row& row : table) {
     Shape shape;
     shape.type = row.type;
@@ -283,8 +301,67 @@ void decode(const cuda::Launch& launch) {
     std::printf(
         "%3d x %5d  %2d/%2d d%3d page %2d %-4s%s: %8.2f us %6.3f TB/s %5.3f  (plan %.2f us)\n",
         row.sequences, row.keys, row.heads, row.kv_heads, row.head_size, row.page_size,
-        names[static_cast<int>(row.type)], row.layers > 0 ? " of 32 layers" : "", time * 1e6,
+        kTypeNames[static_cast<int>(row.type)], row.layers > 0 ? " of 32 layers" : "", time * 1e6,
         bytes / time * 1e-12, bytes / time / bandwidth, bench.planning() * 1e6);
+    std::fflush(stdout);
+  }
+}
+
+void cascade(const cuda::Launch& launch) {
+  std::printf(
+      "decode on a shared prefix: sequences x (prefix + own), heads/kv heads, d, KV: us each / "
+      "once, ratio, plans of either\n");
+  struct Row {
+    int sequences, prefix, own, heads = 32, kv_heads = 8, head_size = 128;
+    KvType type = KvType::bf16;
+  };
+  std::vector<Row> table;
+  for (const int sequences : {64, 256}) {
+    for (const int prefix : {2048, 8192}) {
+      for (const int own : {128, 512}) table.push_back({sequences, prefix, own});
+    }
+  }
+  for (const int sequences : {2, 4, 8, 16, 32}) {
+    for (const int prefix : {512, 1024, 2048, 8192}) table.push_back({sequences, prefix, 256});
+  }
+  table.push_back({64, 512, 256});
+  table.push_back({256, 512, 256});
+  table.push_back({512, 2048, 256});
+  for (const KvType type : {KvType::f16, KvType::int8, KvType::fp8}) {
+    table.push_back({64, 2048, 256, 32, 8, 128, type});
+  }
+  for (const int sequences : {8, 16, 64, 256}) {
+    table.push_back({sequences, 2048, 256, 14, 2, 64});
+    table.push_back({sequences, 2048, 256, 32, 32, 128});
+  }
+  table.push_back({64, 2048, 256, 16, 4, 256});
+  for (const Row& row : table) {
+    Shape shape;
+    shape.type = row.type;
+    shape.sequences = row.sequences;
+    shape.prefix = row.prefix;
+    shape.before = row.prefix + row.own - 1;
+    shape.heads = row.heads;
+    shape.kv_heads = row.kv_heads;
+    shape.head_size = row.head_size;
+    const double key_bytes =
+        static_cast<double>(cuda::kv_slab_bytes(row.type, 1, row.kv_heads, row.head_size));
+    const double bytes = key_bytes * (row.prefix + static_cast<double>(row.sequences) * row.own);
+    const int copies = std::clamp(static_cast<int>(1e9 / bytes), 3, 24);
+    Bench bench(launch, shape, copies);
+    bench.set_plan_is_old();
+    double times[2] = {1, 1}, plans[2];
+    for (int round = 0; round < 2; ++round) {
+      for (const bool once : {false, true}) {
+        bench.read_prefix(once);
+        times[once] = std::min(times[once], bench.run(copies));
+        plans[once] = bench.planning();
+      }
+    }
+    std::printf("%3d x (%4d + %3d)  %2d/%2d d%3d %-4s: %8.2f / %7.2f us  %5.2f  (%.2f / %.2f us)\n",
+                row.sequences, row.prefix, row.own, row.heads, row.kv_heads, row.head_size,
+                kTypeNames[static_cast<int>(row.type)], times[0] * 1e6, times[1] * 1e6,
+                times[0] / times[1], plans[0] * 1e6, plans[1] * 1e6);
     std::fflush(stdout);
   }
 }
@@ -304,10 +381,16 @@ int main(int count, char** arguments) {
   launch.multiprocessors = properties.multiProcessorCount;
   require(cudaStreamCreateWithFlags(&launch.stream, cudaStreamNonBlocking));
   const char* what = count > 1 ? arguments[1] : "";
+  const int capability = properties.major * 10 + properties.minor;
+  if (std::strcmp(what, "cascade") == 0) {
+    launch.compute_capability = capability;
+    cascade(launch);
+    return 0;
+  }
   const bool portable = std::strcmp(what, "portable-decode") == 0;
   if (std::strcmp(what, "decode") != 0 && !portable) prefill(launch);
   if (std::strcmp(what, "prefill") == 0) return 0;
-  if (!portable) launch.compute_capability = properties.major * 10 + properties.minor;
+  if (!portable) launch.compute_capability = capability;
   decode(launch);
   return 0;
 }

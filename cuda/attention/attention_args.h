@@ -22,11 +22,12 @@ struct AttentionArgs {
   std::uint32_t value_scale_offset;
   int page_shift;
   int heads, kv_heads, group;
+  int head_size;
   int window;
   float score_factor;  // to scores in base 2
   float soft_cap;
   float soft_cap_inner;  // scale / soft_cap
-  bool fold_splits;      // a softmax for each split, also of tiles that one thread block does whole
+  bool fold_splits;      // a softmax for each split; else for each item
   bool plan_is_old;  // made before the last call: may be read before the kernel before has ended
   const float* sinks;
   SequenceTable sequences;

@@ -6,34 +6,27 @@
 
 namespace quire::cuda {
 
-template <class Format, int kHeadSize>
+template <class Format, int kWidth>
 AttentionKernels instance() {
-  using Small = SmallTile<Format, kHeadSize>;
-  using Large = LargeTile<Format, kHeadSize>;
-  return {{small_tile_kernel<Format, kHeadSize>, Small::kThreads, Small::kMemory.total,
+  using Small = SmallTile<Format, kWidth>;
+  using Large = LargeTile<Format, kWidth>;
+  return {{small_tile_kernel<Format, kWidth>, Small::kThreads, Small::kMemory.total,
            Small::kPolicy.blocks_per_sm},
-          {large_tile_kernel<Format, kHeadSize>, Large::kThreads, Large::kMemory.total,
+          {large_tile_kernel<Format, kWidth>, Large::kThreads, Large::kMemory.total,
            Large::kPolicy.blocks_per_sm}};
 }
 
-template <class Format, int... kHeadSizes>
-AttentionKernels instance_of(int head_size) {
-  AttentionKernels kernels;
-  ((head_size == kHeadSizes ? void(kernels = instance<Format, kHeadSizes>()) : void()), ...);
-  return kernels;
-}
-
-template <int... kHeadSizes>
-AttentionKernels instance_of(KvType type, int head_size) {
+template <int kWidth>
+AttentionKernels tile_kernels(KvType type) {
   switch (type) {
     case KvType::bf16:
-      return instance_of<KvFormat<KvType::bf16>, kHeadSizes...>(head_size);
+      return instance<KvFormat<KvType::bf16>, kWidth>();
     case KvType::f16:
-      return instance_of<KvFormat<KvType::f16>, kHeadSizes...>(head_size);
+      return instance<KvFormat<KvType::f16>, kWidth>();
     case KvType::int8:
-      return instance_of<KvFormat<KvType::int8>, kHeadSizes...>(head_size);
+      return instance<KvFormat<KvType::int8>, kWidth>();
     case KvType::fp8:
-      return instance_of<KvFormat<KvType::fp8>, kHeadSizes...>(head_size);
+      return instance<KvFormat<KvType::fp8>, kWidth>();
     default:
       return {};
   }

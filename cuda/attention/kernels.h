@@ -6,7 +6,7 @@
 
 namespace quire::cuda {
 
-// The two kernels for a KV type and head size, with what their launch needs.
+// The two kernels for a KV type and width of heads, with what their launch needs.
 struct TileKernel {
   void (*kernel)(AttentionArgs) = nullptr;
   int threads = 0;
@@ -17,11 +17,12 @@ struct AttentionKernels {
   TileKernel small, large;
 };
 
-// Each in small files of a few head sizes, for the compile time; kernel null for sizes outside.
-AttentionKernels tiny_head_kernels(KvType type, int head_size);    // 16, 24, 32
-AttentionKernels narrow_head_kernels(KvType type, int head_size);  // 64, 80
-AttentionKernels middle_head_kernels(KvType type, int head_size);  // 96, 128
-AttentionKernels wide_head_kernels(KvType type, int head_size);    // 192, 256
+// Of a width of kTileWidths, each in a file of its own; null for KV types that the backend does not
+// have.
+template <int kWidth>
+AttentionKernels tile_kernels(KvType type);
+
+// For heads of a size; null for sizes that no kernel serves.
 AttentionKernels attention_kernels(KvType type, int head_size);
 
 }  // namespace quire::cuda

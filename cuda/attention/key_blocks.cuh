@@ -10,22 +10,25 @@
 namespace quire::cuda {
 
 // Brings blocks of 64 keys and their values from a sequence's pages to shared memory. Keys outside
-// [first_key, end_key) become zeros and neither they nor their pages are read.
-template <class Format, int kHeadSize, int kThreads>
+// [first_key, end_key), and dimensions past the head's, become zeros; of keys outside, the pages
+// are not read either.
+template <class Format, int kWidth, int kThreads>
 struct KeyBlocks {
-  static constexpr int kRowBytes = kHeadSize * Format::kBytes;
-  static constexpr int kChunk = kRowBytes % 16 == 0 ? 16 : 8;
-  static constexpr int kChunks = kRowBytes / kChunk;  // of a row
+  // Of a row; those of the smallest heads are no whole 16 bytes.
+  static constexpr int kChunk = kWidth <= 32 ? 8 : 16;
+  static constexpr int kChunks = kWidth * Format::kBytes / kChunk;
   // Keys that lie together in every page; a block is eight of these boxes.
   static constexpr int kBox = 8;
   static constexpr int kBoxes = kKeyBlock / kBox;
   // Of transposed values, rows of 16 keys.
-  static constexpr int kValueRows = kKeyBlock / 16 * kHeadSize;
+  static constexpr int kValueRows = kKeyBlock / 16 * kWidth;
   static constexpr int kValueSteps = (kValueRows + kThreads - 1) / kThreads;
 
   const AttentionArgs& args;
   const Tile& tile;         // shared
   const std::byte** boxes;  // shared: [kPageBlocks][kBoxes], where the keys of a box begin
+
+  __device__ int row_bytes() const { return head_size<kWidth>(args) * Format::kBytes; }
 
   // Page of a box; -1 if none of its keys is wanted.
   __device__ int page(int block, int box) const {
@@ -39,7 +42,7 @@ struct KeyBlocks {
     const std::size_t row =
         (static_cast<std::size_t>(tile.head) << args.page_shift) + (page < 0 ? 0 : in_page);
     boxes[block % kPageBlocks * kBoxes + box] =
-        args.keys + row * kRowBytes +
+        args.keys + row * row_bytes() +
         (page < 0 ? 0 : static_cast<std::size_t>(page) * args.page_bytes);
   }
 
@@ -60,7 +63,7 @@ struct KeyBlocks {
     for (int step = 0; step < kSteps; ++step) {
       const int row = row_of(thread, step), chunk = chunk_of(thread, step);
       const std::byte* box = from_boxes[row / kBox % kBoxes];
-      from[step] = box + static_cast<unsigned>(row % kBox * kRowBytes + chunk * kChunk);
+      from[step] = box + static_cast<unsigned>(row % kBox * row_bytes() + chunk * kChunk);
     }
     if constexpr (Format::kTransposedValues) {
 #pragma unroll
@@ -72,7 +75,8 @@ struct KeyBlocks {
     for (int step = 0; step < kSteps; ++step) {
       const int row = row_of(thread, step), chunk = chunk_of(thread, step);
       if (kCopies % kThreads != 0 && row >= kKeyBlock) break;
-      const bool wanted = kInner || (row >= first && row < end);
+      const bool wanted = (kInner || (row >= first && row < end)) &&
+                          (kWholeHeads<kWidth> || chunk * kChunk < row_bytes());
       const unsigned place = to + row * key_pitch + chunk * kChunk;
       copy_async<kChunk>(place, from[step], wanted);
       if constexpr (Format::kTransposedValues) continue;
@@ -104,9 +108,9 @@ struct KeyBlocks {
   // Values in boxes of 16 keys, as they are in the pages; what a box has beside wanted keys stays.
   __device__ const std::byte* value_from(const std::byte* const* from_boxes, int row,
                                          int first) const {
-    const int box = row / kHeadSize % (kKeyBlock / 16), dimension = row % kHeadSize;
+    const int box = row / kWidth % (kKeyBlock / 16), dimension = row % kWidth;
     const int known = box * 16 + kBox <= first ? 1 : 0;  // the half whose page is known
-    return from_boxes[2 * box + known] - known * kBox * kRowBytes + args.value_offset +
+    return from_boxes[2 * box + known] - known * kBox * row_bytes() + args.value_offset +
            dimension * 16;
   }
   __device__ void copy_values(const std::byte* const (&from)[kValueSteps], unsigned to, int thread,
@@ -115,13 +119,14 @@ struct KeyBlocks {
     for (int step = 0; step < kValueSteps; ++step) {
       const int row = value_row(thread, step);
       if (kValueRows % kThreads != 0 && row >= kValueRows) break;
-      const int box = row / kHeadSize, dimension = row % kHeadSize;
-      copy_async<16>(to + (box * padded_width(kHeadSize) + dimension) * 16, from[step],
-                     box * 16 < end && box * 16 + 16 > first);
+      const int box = row / kWidth, dimension = row % kWidth;
+      const bool in_head = kWholeHeads<kWidth> || dimension < args.head_size;
+      copy_async<16>(to + (box * kWidth + dimension) * 16, from[step],
+                     in_head && box * 16 < end && box * 16 + 16 > first);
     }
   }
 
-  // Scales of the keys, then of the values. They are four bytes apart where keys are kRowBytes.
+  // Scales of the keys, then of the values. They are four bytes apart where keys are row_bytes().
   __device__ void load_scales(int block, unsigned to, int first, int end) const {
     const std::byte* const* from_boxes = boxes + block % kPageBlocks * kBoxes;
     const int mask = (1 << args.page_shift) - 1;
@@ -131,7 +136,7 @@ struct KeyBlocks {
           (tile.head << args.page_shift) + ((block * kKeyBlock + row / kBox * kBox) & mask);
       const bool wanted = row >= first && row < end;
       const unsigned offset = (i < kKeyBlock ? args.key_scale_offset : args.value_scale_offset) -
-                              box_row * (kRowBytes - 4) + row % kBox * 4;
+                              box_row * (row_bytes() - 4) + row % kBox * 4;
       copy_async<4>(to + i * 4, from_boxes[row / kBox] + (wanted ? offset : 0), wanted);
     }
   }

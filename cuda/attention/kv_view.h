@@ -46,6 +46,14 @@ constexpr int fp8_slot(int token) {
 // scale, which kernels can make use of.
 constexpr int kFp8ScaleStep = 8, kFp8KeyScale = -2, kFp8ValueScale = -5;
 
+// Neighbours among the sequences of a pass whose page tables name the same pages for their first
+// keys: a system prompt, or the answers to one prompt. Only in passes of one row for each sequence.
+struct SharedPrefix {
+  std::int32_t first = 0;      // sequence
+  std::int32_t sequences = 0;  // 0: none
+  std::int32_t keys = 0;       // before any of their rows; whole blocks
+};
+
 // The sequences of a pass in one KV group, device memory; written once per pass, read by all its
 // layers. Entries from `*count` on are padding and must not be read.
 struct SequenceTable {
@@ -62,6 +70,8 @@ struct SequenceTable {
   int total_rows = 0;                            // of the pass (host copy)
   int max_rows = 0;                              // most rows of one sequence (host copy)
   int max_keys = 0;                              // bound of the keys of one sequence (host copy)
+  const SharedPrefix* prefix = nullptr;          // [1], device memory; null: there is none
+  bool long_prefix = false;  // whether reading it once pays with any kernel (host copy)
 };
 
 }  // namespace quire::cuda

@@ -7,20 +7,20 @@
 namespace quire::cuda {
 
 // Tiles of 128 rows: prefill. Each warp has 16 or 32 of the rows and all keys and dimensions.
-template <class Format, int kHeadSize>
+template <class Format, int kWidth>
 struct LargeTile {
-  static constexpr TilePolicy kPolicy = large_policy(kHeadSize);
+  static constexpr TilePolicy kPolicy = large_policy(kWidth);
   static constexpr int kThreads = kPolicy.warps * 32;
   static constexpr int kRowTiles = kPolicy.row_tiles;
   static_assert(kPolicy.warps * kRowTiles * 16 == kLargeRows);
   static constexpr TileMemory kMemory =
-      tile_memory(kLargeRows, kHeadSize, Format::kBytes, kPolicy.stages, Format::kScaled, false);
+      tile_memory(kLargeRows, kWidth, Format::kBytes, kPolicy.stages, Format::kScaled, false);
   // Where the keys and values of a block go.
   __device__ static unsigned stage_of(int block) {
     return kMemory.stages + static_cast<unsigned>(block) % kPolicy.stages * kMemory.stage;
   }
 
-  static constexpr int kPairs = padded_width(kHeadSize) / 16;
+  static constexpr int kPairs = kWidth / 16;
   using Sums = float[kRowTiles][kPairs][2][4];
   // float4 words of a thread's sums.
   static constexpr int kCarryWords = kRowTiles * kPairs * 2;
@@ -62,8 +62,7 @@ struct LargeTile {
 #pragma unroll
       for (int pair = 0; pair < kPairs; ++pair) {
         unsigned b[4];
-        Format::load_values(b, values + Format::value_place(step, pair, kMemory.key_pitch,
-                                                            padded_width(kHeadSize)));
+        Format::load_values(b, values + Format::value_place(step, pair, kMemory.key_pitch, kWidth));
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
           multiply(sums[i][pair][0], a[i], b[0], b[1], typename Format::Operand{});
@@ -188,30 +187,32 @@ struct LargeTile {
                                     int lane) {
     if (row >= tile.rows) return;
     const float factor = finish_row(args, state, tile.query_head(args, row));
-    __nv_bfloat16* to = args.output + tile.place(args, row) * kHeadSize;
+    const int size = head_size<kWidth>(args);
+    __nv_bfloat16* to = args.output + tile.place(args, row) * size;
 #pragma unroll
     for (int pair = 0; pair < kPairs; ++pair) {
-      store_output<Format, kHeadSize>(to, sums[pair], pair, kHalf, factor, lane);
+      store_output<Format, kWidth>(to, size, sums[pair], pair, kHalf, factor, lane);
     }
   }
 
   template <int kHalf>
   __device__ static void partial_row_of(const AttentionArgs& args, std::size_t place,
                                         const TileSums& sums, const SoftmaxState& state, int lane) {
-    float* to = args.partial + place * kHeadSize;
+    const int size = head_size<kWidth>(args);
+    float* to = args.partial + place * size;
 #pragma unroll
     for (int pair = 0; pair < kPairs; ++pair) {
-      store_partial<Format, kHeadSize>(to, sums[pair], pair, kHalf, lane);
+      store_partial<Format, kWidth>(to, size, sums[pair], pair, kHalf, lane);
     }
     if ((lane & 3) == 0) args.partial_states[place] = make_float2(state.maximum, state.sum);
   }
 };
 
-template <class Format, int kHeadSize>
-__global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
-                                  LargeTile<Format, kHeadSize>::kPolicy.blocks_per_sm)
+template <class Format, int kWidth>
+__global__ void __launch_bounds__(LargeTile<Format, kWidth>::kThreads,
+                                  LargeTile<Format, kWidth>::kPolicy.blocks_per_sm)
     large_tile_kernel(const __grid_constant__ AttentionArgs args) {
-  using Body = LargeTile<Format, kHeadSize>;
+  using Body = LargeTile<Format, kWidth>;
   constexpr TileMemory kMemory = Body::kMemory;
   constexpr int kAhead = Body::kPolicy.stages - 1;
   constexpr int kRowTiles = Body::kRowTiles;
@@ -229,12 +230,9 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
   const unsigned value_lane = kMemory.slot + pitched_value<Format>(lane, kMemory.key_pitch);
   float4* carry =
       args.carry + static_cast<std::size_t>(blockIdx.x) * Body::kCarryWords * Body::kThreads;
-  clear_padding<Format, kHeadSize, Body::kThreads>(memory + kMemory.stages,
-                                                   Body::kPolicy.stages * 2 * kKeyBlock,
-                                                   kMemory.key_pitch, kMemory.stage, kMemory.slot);
   SharedQueue* shared = reinterpret_cast<SharedQueue*>(memory + kMemory.queue);
   const Tile& tile = shared->tile;
-  const KeyBlocks<Format, kHeadSize, Body::kThreads> blocks{args, tile, page_slots};
+  const KeyBlocks<Format, kWidth, Body::kThreads> blocks{args, tile, page_slots};
   wait_for_previous_kernel();
   allow_next_kernel();
   PlanCounters* counters = args.plan.counters;
@@ -260,8 +258,8 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
       }
       commit_copies();
     }
-    load_queries<Format, kHeadSize, kLargeRows, Body::kThreads>(args, tile, memory + kMemory.query,
-                                                                kMemory.query_pitch);
+    load_queries<Format, kWidth, kLargeRows, Body::kThreads>(args, tile, memory + kMemory.query,
+                                                             kMemory.query_pitch);
     queue.fetch(asked);
 
     typename Body::Sums sums;
@@ -298,7 +296,7 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
       if (threadIdx.x < 8) blocks.set_page(block + kAhead + 1, threadIdx.x, later_page);
 
       const bool last = block + 1 == end_block;
-      if (last || ((block + 1) % kSplitBlocks == 0 && (args.fold_splits || tile.partial >= 0))) {
+      if (last || (args.fold_splits && (block + 1) % kSplitBlocks == 0)) {
 #pragma unroll
         for (int i = 0; i < kRowTiles; ++i) {
           sum_lanes(states[i][0]);
@@ -307,8 +305,9 @@ __global__ void __launch_bounds__(LargeTile<Format, kHeadSize>::kThreads,
         const bool first_split =
             !args.fold_splits || block / kSplitBlocks == tile.first_block() / kSplitBlocks;
         if (tile.partial >= 0) {
-          Body::write_partial(args, tile, (block * kKeyBlock - tile.item_first_key) / kSplitKeys,
-                              sums, states, first_row, lane);
+          const int split =
+              args.fold_splits ? (block * kKeyBlock - tile.item_first_key) / kSplitKeys : 0;
+          Body::write_partial(args, tile, split, sums, states, first_row, lane);
           if (!last) Body::clear(sums, states);
         } else if (!first_split || !last) {
           Body::fold(carry, carried_states, sums, states, first_split, last, first_row);

@@ -7,6 +7,6 @@ namespace quire::cuda {
 
 // Merges the partial results of split tiles in order of their keys and writes the outputs.
 // `tiles`: at least the number of merge items, or fewer if there are very many.
-Status launch_merge(const Launch& launch, const AttentionArgs& args, int head_size, int tiles);
+Status launch_merge(const Launch& launch, const AttentionArgs& args, int tiles);
 
 }  // namespace quire::cuda

@@ -24,38 +24,53 @@ __device__ inline MergeFactors merge_factors(float maximum, float& before, int l
   return {exp2f(left_maximum - upto), exp2f(maximum - upto)};
 }
 
-// Row `row` of a merge and query head; a lane has four neighbouring columns of every 128.
-template <int kHeadSize>
+// Place of a row's result over a split of a prefix among the partial results.
+__device__ inline std::size_t prefix_row(const AttentionArgs& args, const PrefixPart& part,
+                                         int split, int head, int row) {
+  return static_cast<std::size_t>(part.first) +
+         (static_cast<std::size_t>(split) * args.kv_heads + head) * part.rows + row;
+}
+
+// Groups of 128 columns of a head.
+constexpr int merge_groups(int head_size) {
+  return (head_size + 127) / 128;
+}
+
+// Row `row` of a merge and query head; a lane has four neighbouring columns of each of kGroups.
+template <int kGroups>
 __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& item, int head,
                                  int row, int lane) {
-  constexpr int kGroups = (kHeadSize + 127) / 128;
   constexpr int kLoadsAtOnce = 16 / kGroups;
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const std::size_t first =
       static_cast<std::size_t>(item.first_partial) + head * item.tile_rows + row;
+  const int splits = item.prefix.splits + item.splits;
+  const auto place = [&](int split) {
+    if (split < item.prefix.splits) return prefix_row(args, item.prefix, split, head, row);
+    return first + static_cast<std::size_t>(split - item.prefix.splits) * item.stride;
+  };
   SoftmaxState state;
   float before = kNone;
   float4 sums[kGroups] = {};
-  for (int split = 0; split < item.splits; split += 32) {
+  for (int split = 0; split < splits; split += 32) {
     float2 mine = make_float2(kNone, 0);
-    if (split + lane < item.splits) {
+    if (split + lane < splits) {
       // Past the first-level cache: other thread blocks of this kernel may have written them.
-      mine = __ldcg(args.partial_states + first +
-                    static_cast<std::size_t>(split + lane) * item.stride);
+      mine = __ldcg(args.partial_states + place(split + lane));
     }
     MergeFactors factors;
-    const int count = min(32, item.splits - split);
+    const int count = min(32, splits - split);
     for (int part = 0; part < count; part += kLoadsAtOnce) {
       float4 values[kLoadsAtOnce][kGroups];
 #pragma unroll
       for (int i = 0; i < kLoadsAtOnce; ++i) {
-        const std::size_t from = first + static_cast<std::size_t>(split + part + i) * item.stride;
+        const std::size_t from = place(split + part + i);
 #pragma unroll
         for (int g = 0; g < kGroups; ++g) {
           const int column = lane * 4 + g * 128;
-          values[i][g] = part + i < count && column < kHeadSize
-                             ? __ldcg(reinterpret_cast<const float4*>(args.partial +
-                                                                      from * kHeadSize + column))
+          values[i][g] = part + i < count && column < args.head_size
+                             ? __ldcg(reinterpret_cast<const float4*>(
+                                   args.partial + from * args.head_size + column))
                              : make_float4(0, 0, 0, 0);
         }
       }
@@ -83,11 +98,11 @@ __device__ inline void merge_row(const AttentionArgs& args, const MergeItem& ite
   const int pass_row = item.pass_row + query_row / args.group;
   const float factor = finish_row(args, state, query_head);
   __nv_bfloat16* to =
-      args.output + (static_cast<std::size_t>(pass_row) * args.heads + query_head) * kHeadSize;
+      args.output + (static_cast<std::size_t>(pass_row) * args.heads + query_head) * args.head_size;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
     const int column = lane * 4 + g * 128;
-    if (column >= kHeadSize) continue;
+    if (column >= args.head_size) continue;
     *reinterpret_cast<uint2*>(to + column) =
         make_uint2(pack(sums[g].x * factor, sums[g].y * factor, __nv_bfloat16{}),
                    pack(sums[g].z * factor, sums[g].w * factor, __nv_bfloat16{}));

@@ -1,9 +1,13 @@
 #include "attention/paged_attention.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include <fmt/ranges.h>
 
 #include "attention/hopper/decode.h"
 #include "attention/hopper/hopper_attention.h"
+#include "attention/hopper/prefix.h"
 #include "attention/kernels.h"
 #include "attention/merge.h"
 #include "attention/tile_policy.h"
@@ -14,6 +18,7 @@ namespace quire::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+constexpr int kHeadSizes[] = {16, 24, 32, 64, 80, 96, 128, 192, 256};
 
 constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -35,13 +40,14 @@ struct Workspace {
 
   Workspace(const PlanShape& shape, int head_size) {
     const std::size_t rows = plan_layout(shape, nullptr).partial_rows;
+    const int width = tile_width(head_size);
     const std::size_t threads_rows =
-        static_cast<std::size_t>(shape.multiprocessors * large_policy(head_size).blocks_per_sm) *
+        static_cast<std::size_t>(shape.multiprocessors * large_policy(width).blocks_per_sm) *
         kLargeRows;
     partial = 0;
     partial_states = partial + aligned(rows * head_size * sizeof(float));
     carry = partial_states + aligned(rows * sizeof(float2));
-    plan = carry + aligned(threads_rows * padded_width(head_size) * sizeof(float));
+    plan = carry + aligned(threads_rows * width * sizeof(float));
     total = plan + plans_bytes(shape);
   }
 };
@@ -55,9 +61,8 @@ Status check(const PagedAttentionCall& call) {
   if (attention_kernels(kv.type, kv.head_size).small.kernel == nullptr) {
     return error(
         StatusCode::unsupported,
-        "attention of head size {} with KV type {}: sizes are 16, 24, 32, 64, 80, 96, 128, "
-        "192, 256 and types f16, bf16, int8, fp8",
-        kv.head_size, static_cast<int>(kv.type));
+        "attention of head size {} with KV type {}: sizes are {} and types f16, bf16, int8, fp8",
+        kv.head_size, static_cast<int>(kv.type), fmt::join(kHeadSizes, ", "));
   }
   if (kv.page_size < 8 || kv.page_size > 128 || (kv.page_size & (kv.page_size - 1)) != 0) {
     return error(StatusCode::unsupported,
@@ -88,27 +93,54 @@ int most_portable_rows(const HopperShare& share, const SequenceTable& sequences)
   return share.least_rows > 0 ? share.least_rows - 1 : sequences.max_rows;
 }
 
+// Whether the keys that sequences share are read once for them. Bits would depend on neighbours.
+bool reads_prefix_once(const Launch& launch, const PagedAttentionCall& call, const Plan& plan) {
+  const long long rows = static_cast<long long>(call.sequences.total_rows) * call.heads;
+  return call.sequences.prefix != nullptr && call.sequences.max_rows == 1 &&
+         (call.sequences.long_prefix || hopper_prefix_block(launch, call) > 0) &&
+         !launch.deterministic && call.window == 0 &&
+         call.heads / call.kv.kv_heads <= kSmallTileLimit && rows <= plan.partial_rows;
+}
+
 // What the start of an item of small tiles costs, in key blocks of an item: where another warp
 // brings the keys and values of the next, little.
 constexpr int kItemBlocks = 3;
 constexpr int kHopperItemBlocks = 1;
 
+// The prefix's part of a plan at `memory`.
+void add_prefix(const Launch& launch, const PagedAttentionCall& call, std::byte* memory,
+                PlanArgs& args) {
+  if (!reads_prefix_once(launch, call, args.plan)) return;
+  args.prefix = call.sequences.prefix;
+  args.prefix_block = hopper_prefix_block(launch, call);
+  args.prefix_slots = launch.multiprocessors;
+  if (args.prefix_block > 0) {
+    args.prefix_tiles = hopper_prefix_tiles(call, memory + plan_bytes(shape_of(launch, call)));
+  } else {
+    args.prefix_block = kKeyBlock;
+    args.prefix_slots = args.large_slots;
+  }
+}
+
 PlanArgs plan_args(const Launch& launch, const PagedAttentionCall& call, const HopperShare& share,
-                   const Plan& plan) {
+                   std::byte* memory) {
   const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
   const int hopper_blocks = hopper_decode_blocks_per_sm(launch, call);
   const int small_blocks = hopper_blocks > 0 ? hopper_blocks : kernels.small.blocks_per_sm;
-  return {call.sequences,
-          call.kv.kv_heads,
-          call.heads / call.kv.kv_heads,
-          call.window,
-          kSmallTileLimit,
-          most_portable_rows(share, call.sequences),
-          launch.multiprocessors * small_blocks,
-          launch.multiprocessors * kernels.large.blocks_per_sm,
-          hopper_blocks > 0 ? kHopperItemBlocks : kItemBlocks,
-          launch.deterministic,
-          plan};
+  PlanArgs args{};
+  args.sequences = call.sequences;
+  args.kv_heads = call.kv.kv_heads;
+  args.group = call.heads / call.kv.kv_heads;
+  args.window = call.window;
+  args.small_limit = kSmallTileLimit;
+  args.most_tokens = most_portable_rows(share, call.sequences);
+  args.small_slots = launch.multiprocessors * small_blocks;
+  args.large_slots = launch.multiprocessors * kernels.large.blocks_per_sm;
+  args.item_blocks = hopper_blocks > 0 ? kHopperItemBlocks : kItemBlocks;
+  args.fixed_splits = launch.deterministic;
+  args.plan = plan_layout(shape_of(launch, call), memory);
+  add_prefix(launch, call, memory, args);
+  return args;
 }
 
 AttentionArgs attention_args(const Launch& launch, const PagedAttentionCall& call, const Plan& plan,
@@ -127,6 +159,7 @@ AttentionArgs attention_args(const Launch& launch, const PagedAttentionCall& cal
   args.heads = call.heads;
   args.kv_heads = kv.kv_heads;
   args.group = call.heads / kv.kv_heads;
+  args.head_size = kv.head_size;
   args.window = call.window;
   args.score_factor = call.scale * 1.4426950408889634f;
   args.soft_cap = call.soft_cap;
@@ -149,7 +182,7 @@ Status make_plans(const Launch& launch, const PagedAttentionCall& call, std::byt
     Status status = list_hopper_tiles(launch, call, hopper_options(share, shape, memory));
     if (!status || share.all) return status;
   }
-  return launch_plan(launch, plan_args(launch, call, share, plan_layout(shape, memory)));
+  return launch_plan(launch, plan_args(launch, call, share, memory));
 }
 
 Status launch_tiles(const Launch& launch, const TileKernel& tile, const AttentionArgs& args,
@@ -168,10 +201,21 @@ Status launch_tiles(const Launch& launch, const TileKernel& tile, const Attentio
 }  // namespace
 
 AttentionKernels attention_kernels(KvType type, int head_size) {
-  if (head_size <= 32) return tiny_head_kernels(type, head_size);
-  if (head_size <= 80) return narrow_head_kernels(type, head_size);
-  if (head_size <= 128) return middle_head_kernels(type, head_size);
-  return wide_head_kernels(type, head_size);
+  if (std::find(std::begin(kHeadSizes), std::end(kHeadSizes), head_size) == std::end(kHeadSizes)) {
+    return {};
+  }
+  switch (tile_width(head_size)) {
+    case 32:
+      return tile_kernels<32>(type);
+    case 64:
+      return tile_kernels<64>(type);
+    case 96:
+      return tile_kernels<96>(type);
+    case 128:
+      return tile_kernels<128>(type);
+    default:
+      return tile_kernels<256>(type);
+  }
 }
 
 std::size_t attention_workspace_bytes(int max_rows, int max_sequences, int heads, int head_size,
@@ -213,7 +257,12 @@ Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
   const AttentionKernels kernels = attention_kernels(call.kv.type, call.kv.head_size);
   const int most_rows = most_portable_rows(share, sequences) * args.group;  // of one sequence
   const bool alike = sequences.total_rows == sequences.count * sequences.max_rows;
-  if (most_rows > kSmallTileLimit) {
+  const bool prefix = reads_prefix_once(launch, call, plan);
+  if (prefix && hopper_prefix_block(launch, call) > 0) {
+    Status status = hopper_prefix(launch, call, args,
+                                  hopper_prefix_tiles(call, plan_memory + plan_bytes(shape)));
+    if (!status) return status;
+  } else if (most_rows > kSmallTileLimit || prefix) {
     if (Status status = launch_tiles(launch, kernels.large, args, "attention of large tiles");
         !status) {
       return status;
@@ -227,7 +276,7 @@ Status paged_attention(const Launch& launch, const PagedAttentionCall& call) {
   }
   if (sequences.max_keys <= kSplitKeys || most_rows <= kSmallTileLimit) return {};
   const int tiles = sequences.count * 2 + sequences.total_rows * args.group / kSmallRows;
-  return launch_merge(launch, args, call.kv.head_size, tiles);
+  return launch_merge(launch, args, tiles);
 }
 
 }  // namespace quire::cuda

@@ -45,7 +45,8 @@ Status plan_attention(const Launch& launch, const PagedAttentionCall& call);
 
 // With Launch::deterministic a row's bits depend on its own query, keys and values alone: not on
 // how a prompt is cut into passes, on the other sequences, or on pages. Without it long prompts
-// save themselves the separate softmax of each 512 keys.
+// save themselves the separate softmax of each 512 keys, and the keys of sequences.prefix are read
+// once, by rows of all its sequences together (not with a window).
 //
 // Errors: unsupported for a head size outside 64, 80, 96, 128, 192, 256 (and the small ones of test
 // models, 16, 24 and 32), for a KV type other than f16, bf16, int8, fp8, and for a page size other

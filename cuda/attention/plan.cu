@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "attention/tile_policy.h"
+#include "attention/sequence_tiles.cuh"
 #include "base/dependent_kernel.cuh"
 #include "base/dependent_launch.h"
 
@@ -10,134 +10,16 @@ namespace quire::cuda {
 namespace {
 
 constexpr int kPlanThreads = 1024;
-constexpr int kMergeRows = 16;
 
 // A row of partial results is worth its memory only as long as splitting brings work for idle
 // multiprocessors: so many rows for each of them.
 constexpr int kPartialRowsPerSm = 512;
-
-// Keys of a cut of a small tile, where splits are not fixed.
-constexpr int kCutKeys = 2 * kKeyBlock;
 
 // Splits or cuts of an item of small tiles: the candidates among which a plan chooses.
 constexpr int kRuns = 14;
 __constant__ const int kRunSplits[kRuns] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
 // What the merge of a cut tile costs, in key blocks of an item.
 constexpr int kMergeBlocks = 2;
-
-// What a sequence adds to the lists.
-struct SequenceWork {
-  int small_items = 0, large_items = 0, small_merges = 0, large_merges = 0, partial_rows = 0;
-};
-
-__device__ int planned_tokens(const PlanArgs& args, int sequence) {
-  const int tokens = args.sequences.rows[sequence];
-  return tokens > args.most_tokens ? 0 : tokens;
-}
-
-// The tiles of a sequence.
-struct SequenceTiles {
-  int rows = 0;  // tokens x group
-  int tile_rows = 0, tiles = 0;
-  int first_position = 0;
-  int split_keys = kSplitKeys;
-  bool small = false;
-  bool part_of_item = false;  // an item has one partial result, else each of its splits has
-
-  __device__ SequenceTiles(const PlanArgs& args, int sequence) {
-    const int tokens = planned_tokens(args, sequence);
-    first_position = args.sequences.first_position[sequence];
-    rows = tokens * args.group;
-    small = rows <= args.small_limit;
-    tile_rows = small ? kSmallRows : kLargeRows;
-    tiles = (rows + tile_rows - 1) / tile_rows;
-    part_of_item = small && !args.fixed_splits;
-    if (part_of_item) split_keys = kCutKeys;
-  }
-
-  __device__ int rows_of(int tile) const { return min(tile_rows, rows - tile * tile_rows); }
-  // Keys seen by any row of a tile.
-  __device__ int2 keys(const PlanArgs& args, int tile) const {
-    const int first_end = first_position + tile * tile_rows / args.group + 1;
-    const int end = first_position + (tile * tile_rows + rows_of(tile) - 1) / args.group + 1;
-    return make_int2(args.window > 0 ? max(0, first_end - args.window) : 0, end);
-  }
-  __device__ int blocks(const PlanArgs& args, int tile) const {
-    const int2 seen = keys(args, tile);
-    return (seen.y + kKeyBlock - 1) / kKeyBlock - seen.x / kKeyBlock;
-  }
-  // Splits with keys of a tile.
-  __device__ int2 splits(const PlanArgs& args, int tile) const {
-    const int2 seen = keys(args, tile);
-    return make_int2(seen.x / split_keys, (seen.y + split_keys - 1) / split_keys);
-  }
-  // Partial results of a tile of `count` splits in items of `run`.
-  __device__ int partials(int count, int run) const {
-    return part_of_item ? (count + run - 1) / run : count;
-  }
-
-  // With items of `run` splits; 0: of all.
-  __device__ SequenceWork work(const PlanArgs& args, int run) const {
-    SequenceWork sum;
-    int items = tiles;
-    if (run > 0) {
-      items = 0;
-      for (int tile = 0; tile < tiles; ++tile) {
-        const int2 range = splits(args, tile);
-        const int count = range.y - range.x;
-        items += (count + run - 1) / run;
-        if (count <= run) continue;
-        (small ? sum.small_merges : sum.large_merges) +=
-            (rows_of(tile) + kMergeRows - 1) / kMergeRows;
-        sum.partial_rows += partials(count, run) * args.kv_heads * rows_of(tile);
-      }
-    }
-    (small ? sum.small_items : sum.large_items) = items;
-    return sum;
-  }
-
-  // Writes the sequence's part of the lists from the places in `at`; last tiles, which see most
-  // keys, first.
-  __device__ void list(const PlanArgs& args, int sequence, int run, SequenceWork at) const {
-    WorkItem* items =
-        small ? args.plan.small_items + at.small_items : args.plan.large_items + at.large_items;
-    int merge = small ? at.small_merges : at.large_merges;
-    MergeItem* merges = small ? args.plan.small_merges : args.plan.large_merges;
-    int partial = at.partial_rows;
-    WorkItem item;
-    item.pass_row = args.sequences.first_row[sequence];
-    item.first_position = first_position;
-    item.first_page = args.sequences.first_page[sequence];
-    for (int tile = tiles - 1; tile >= 0; --tile) {
-      const int2 range = splits(args, tile);
-      const int count = range.y - range.x;
-      item.first = tile * tile_rows;
-      item.rows = rows_of(tile);
-      item.first_key = range.x * split_keys;
-      item.end_key = range.y * split_keys;
-      item.partial = -1;
-      item.merge = merge;
-      if (run == 0 || count <= run) {
-        *items++ = item;
-        continue;
-      }
-      const int stride = args.kv_heads * item.rows;
-      for (int i = 0; i < count; i += run) {
-        item.first_key = (range.x + i) * split_keys;
-        item.end_key = min(range.y, range.x + i + run) * split_keys;
-        item.partial = partial + (part_of_item ? i / run : i) * stride;
-        *items++ = item;
-      }
-      const int count_of_partials = partials(count, run);
-      for (int row = 0; row < item.rows; row += kMergeRows) {
-        merges[merge++] = {item.pass_row, item.first + row,       min(kMergeRows, item.rows - row),
-                           item.rows,     count_of_partials,      partial + row,
-                           stride,        (count + run - 1) / run};
-      }
-      partial += count_of_partials * stride;
-    }
-  }
-};
 
 // Sums of `value` over the threads before this one; `total` over all of them.
 __device__ int4 sum_before(int4 value, int4* warp_sums, int4& total) {
@@ -172,8 +54,9 @@ struct Totals {
   int longest[kRuns];  // of these items, in blocks
 };
 
-__device__ void add_sequence(const PlanArgs& args, int sequence, Totals& sum) {
-  const SequenceTiles tiles(args, sequence);
+__device__ void add_sequence(const PlanArgs& args, const PrefixTiles& prefix, int sequence,
+                             Totals& sum) {
+  const SequenceTiles tiles(args, prefix, sequence);
   if (tiles.tiles == 0) return;
   if (!tiles.small) {
     for (int tile = 0; tile < tiles.tiles; ++tile) sum.large_blocks += tiles.blocks(args, tile);
@@ -203,19 +86,36 @@ __device__ int best_small_run(const PlanArgs& args, const Totals& totals) {
   return best;
 }
 
-// How far tiles are cut does not change the result's bits. Items of large tiles are about half of
-// what a thread block gets if all share the work.
+// Lists the tiles of a prefix, before all others.
+__device__ void list_prefix(const PlanArgs& args, const PrefixTiles& prefix, SequenceWork& base) {
+  hopper::TileEntry* const entries = args.prefix_tiles.entries;
+  if (entries == nullptr) base.large_items = prefix.items();
+  if (entries != nullptr && threadIdx.x == 0) {
+    *args.prefix_tiles.counters = {prefix.items(), 0, 0};
+  }
+  for (int i = threadIdx.x; i < prefix.items(); i += kPlanThreads) {
+    if (entries == nullptr) {
+      args.plan.large_items[i] = prefix.item(args.sequences, i);
+    } else {
+      entries[i] = prefix.entry(args.sequences, i);
+    }
+  }
+}
+
+// Where splits are fixed, how far tiles are cut does not change the result's bits. Items of large
+// tiles are about half of what a thread block gets if all share the work.
 __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constant__ PlanArgs args) {
   __shared__ int4 warp_sums[kPlanThreads / 32];
   __shared__ Totals totals;
   if (threadIdx.x < sizeof(Totals) / 4) reinterpret_cast<int*>(&totals)[threadIdx.x] = 0;
   wait_for_previous_kernel();
+  const PrefixTiles prefix(args);
   __syncthreads();
   const int count = args.sequences.count;
   if (threadIdx.x / 32 * 32 < count) {
     Totals mine{};
     for (int sequence = threadIdx.x; sequence < count; sequence += kPlanThreads) {
-      add_sequence(args, sequence, mine);
+      add_sequence(args, prefix, sequence, mine);
     }
     const int blocks = __reduce_add_sync(0xffffffffu, mine.large_blocks);
     if (threadIdx.x % 32 == 0) atomicAdd(&totals.large_blocks, blocks);
@@ -235,13 +135,15 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
       max(1, totals.large_blocks * args.kv_heads / args.large_slots / 2 / kSplitBlocks);
 
   SequenceWork base;
+  base.partial_rows = prefix.partial_rows();
+  list_prefix(args, prefix, base);
   for (int first = 0; first < count; first += kPlanThreads) {
     const int sequence = first + threadIdx.x;
     const bool real = sequence < count && planned_tokens(args, sequence) > 0;
     int run = 0;
     SequenceWork work;
     if (real) {
-      const SequenceTiles tiles(args, sequence);
+      const SequenceTiles tiles(args, prefix, sequence);
       run = tiles.small ? small_run : large_run;
       work = tiles.work(args, run);
     }
@@ -252,7 +154,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
     base.partial_rows += total.x;
     if (run > 0 && at.partial_rows + work.partial_rows > args.plan.partial_rows) {
       run = 0;
-      work = SequenceTiles(args, sequence).work(args, 0);
+      work = SequenceTiles(args, prefix, sequence).work(args, 0);
     }
     const int4 before =
         sum_before({work.small_items, work.large_items, work.small_merges, work.large_merges},
@@ -265,7 +167,7 @@ __global__ void __launch_bounds__(kPlanThreads) plan_kernel(const __grid_constan
     base.large_items += total.y;
     base.small_merges += total.z;
     base.large_merges += total.w;
-    if (real) SequenceTiles(args, sequence).list(args, sequence, run, at);
+    if (real) SequenceTiles(args, prefix, sequence).list(args, prefix, sequence, run, at);
   }
   for (int i = threadIdx.x; i < base.small_merges * args.kv_heads; i += kPlanThreads) {
     args.plan.ended[i] = 0;

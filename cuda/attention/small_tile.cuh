@@ -8,23 +8,23 @@ namespace quire::cuda {
 
 // Small tiles by the instructions of sm_80: all threads bring the keys and values of the blocks to
 // come, then compute one.
-template <class Format, int kHeadSize>
-struct SmallTile : SmallTileSteps<Format, kHeadSize> {
-  static constexpr TilePolicy kPolicy = small_policy(kHeadSize, Format::kBytes);
+template <class Format, int kWidth>
+struct SmallTile : SmallTileSteps<Format, kWidth> {
+  static constexpr TilePolicy kPolicy = small_policy(kWidth, Format::kBytes);
   static constexpr int kThreads = kPolicy.warps * 32;
   static constexpr TileMemory kMemory =
-      tile_memory(kSmallRows, kHeadSize, Format::kBytes, kPolicy.stages, Format::kScaled, true);
+      tile_memory(kSmallRows, kWidth, Format::kBytes, kPolicy.stages, Format::kScaled, true);
   // Where the keys and values of a block go.
   __device__ static unsigned stage_of(int block) {
     return kMemory.stages + static_cast<unsigned>(block) % kPolicy.stages * kMemory.stage;
   }
 };
 
-template <class Format, int kHeadSize>
-__global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
-                                  SmallTile<Format, kHeadSize>::kPolicy.blocks_per_sm)
+template <class Format, int kWidth>
+__global__ void __launch_bounds__(SmallTile<Format, kWidth>::kThreads,
+                                  SmallTile<Format, kWidth>::kPolicy.blocks_per_sm)
     small_tile_kernel(const __grid_constant__ AttentionArgs args) {
-  using Body = SmallTile<Format, kHeadSize>;
+  using Body = SmallTile<Format, kWidth>;
   constexpr TileMemory kMemory = Body::kMemory;
   constexpr int kAhead = Body::kPolicy.stages - 1;
   extern __shared__ __align__(16) std::byte memory[];
@@ -38,12 +38,9 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
   const unsigned key_lane =
       warp * 16 * kMemory.key_pitch + pitched_key<Format>(lane, kMemory.key_pitch);
   const unsigned value_lane = kMemory.slot + pitched_value<Format>(lane, kMemory.key_pitch);
-  clear_padding<Format, kHeadSize, Body::kThreads>(memory + kMemory.stages,
-                                                   Body::kPolicy.stages * 2 * kKeyBlock,
-                                                   kMemory.key_pitch, kMemory.stage, kMemory.slot);
   SharedQueue* shared = reinterpret_cast<SharedQueue*>(memory + kMemory.queue);
   const Tile& tile = shared->tile;
-  const KeyBlocks<Format, kHeadSize, Body::kThreads> blocks{args, tile, page_slots};
+  const KeyBlocks<Format, kWidth, Body::kThreads> blocks{args, tile, page_slots};
   PlanCounters* counters = args.plan.counters;
   ItemQueue queue(args, args.plan.small_items, &counters->small_next, &counters->small_done,
                   shared);
@@ -83,11 +80,12 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
       }
       commit_copies();
     }
-    load_queries<Format, kHeadSize, kSmallRows, Body::kThreads>(args, tile, memory + kMemory.query,
-                                                                kMemory.query_pitch);
+    load_queries<Format, kWidth, kSmallRows, Body::kThreads>(args, tile, memory + kMemory.query,
+                                                             kMemory.query_pitch);
     queue.fetch(asked);
 
     typename Body::State state;
+    Body::take_prefix(args, tile, state, warp, lane);
     const float factor = args.soft_cap > 0 ? 1.0f : args.score_factor;
     for (int block = first_block; block < end_block; ++block) {
       wait_copies<kAhead - 1>();
@@ -114,8 +112,7 @@ __global__ void __launch_bounds__(SmallTile<Format, kHeadSize>::kThreads,
       };
       const auto values = [&](int step, int i) {
         return stage_start + value_lane +
-               Format::value_place(step, warp + i * Body::kWarps, kMemory.key_pitch,
-                                   padded_width(kHeadSize));
+               Format::value_place(step, warp + i * Body::kWarps, kMemory.key_pitch, kWidth);
       };
       Body::own_scores(queries, keys, scores_memory, warp, lane);
       __syncthreads();

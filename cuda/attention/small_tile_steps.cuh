@@ -8,10 +8,10 @@ namespace quire::cuda {
 // The steps of a tile of 16 rows: decode, and short runs of new tokens. The four warps share the 64
 // keys of a block for the scores, all do the softmax of all 16 rows, and share the dimensions of
 // the output. Sums are made in the order of large_tile_kernel, bit for bit.
-template <class Format, int kHeadSize>
+template <class Format, int kWidth>
 struct SmallTileSteps {
   static constexpr int kWarps = kSmallWarps;
-  static constexpr int kPairs = padded_width(kHeadSize) / 16;
+  static constexpr int kPairs = kWidth / 16;
   static constexpr int kOwnPairs = (kPairs + kWarps - 1) / kWarps;
   using Sums = float[kOwnPairs][2][4];
 
@@ -112,19 +112,61 @@ struct SmallTileSteps {
     states[1] = {};
   }
 
+  // Begins with what the rows' prefix gave, as if that were earlier splits of this thread block.
+  __device__ static void take_prefix(const AttentionArgs& args, const Tile& tile, State& state,
+                                     int warp, int lane) {
+    constexpr int kAtOnce = kOwnPairs <= 2 ? 2 : 1;
+    for (int first = 0; first < tile.prefix.splits; first += kAtOnce) {
+      Sums sums[kAtOnce] = {};
+      SoftmaxState states[kAtOnce][2];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < tile.prefix.splits) {
+          load_split(args, tile, first + i, sums[i], states[i], warp, lane);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < tile.prefix.splits) {
+          fold(state.carried, state.carried_states, sums[i], states[i]);
+        }
+      }
+    }
+  }
+  __device__ static void load_split(const AttentionArgs& args, const Tile& tile, int split,
+                                    Sums& sums, SoftmaxState (&states)[2], int warp, int lane) {
+    const int size = head_size<kWidth>(args);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = (lane >> 2) + half * 8;
+      if (row >= tile.rows) continue;
+      const std::size_t place = prefix_row(args, tile.prefix, split, tile.head, row);
+      const float2 state = __ldcg(args.partial_states + place);
+      states[half].maximum = state.x;
+      states[half].sum = state.y;
+#pragma unroll
+      for (int i = 0; i < kOwnPairs; ++i) {
+        const int pair = warp + i * kWarps;
+        if (pair >= kPairs) break;
+        load_partial<Format, kWidth>(args.partial + place * size, size, sums[i], pair, half, lane);
+      }
+    }
+  }
+
   __device__ static void write_output(const AttentionArgs& args, const Tile& tile, const Sums& sums,
                                       const SoftmaxState (&states)[2], int warp, int lane) {
+    const int size = head_size<kWidth>(args);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = (lane >> 2) + half * 8;
       if (row >= tile.rows) continue;
       const float factor = finish_row(args, states[half], tile.query_head(args, row));
-      __nv_bfloat16* to = args.output + tile.place(args, row) * kHeadSize;
+      __nv_bfloat16* to = args.output + tile.place(args, row) * size;
 #pragma unroll
       for (int i = 0; i < kOwnPairs; ++i) {
         const int pair = warp + i * kWarps;
         if (pair >= kPairs) break;
-        store_output<Format, kHeadSize>(to, sums[i], pair, half, factor, lane);
+        store_output<Format, kWidth>(to, size, sums[i], pair, half, factor, lane);
       }
     }
   }
@@ -149,13 +191,14 @@ struct SmallTileSteps {
     if (*last == 0) return;
     __threadfence();
     for (int row = warp; row < merge.rows; row += kWarps) {
-      merge_row<kHeadSize>(args, merge, tile.head, row, lane);
+      merge_row<merge_groups(kWidth)>(args, merge, tile.head, row, lane);
     }
   }
 
   // Writes a split's result and starts afresh.
   __device__ static void write_partial(const AttentionArgs& args, const Tile& tile, int split,
                                        Sums& sums, SoftmaxState (&states)[2], int warp, int lane) {
+    const int size = head_size<kWidth>(args);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = (lane >> 2) + half * 8;
@@ -165,8 +208,8 @@ struct SmallTileSteps {
         for (int i = 0; i < kOwnPairs; ++i) {
           const int pair = warp + i * kWarps;
           if (pair >= kPairs) break;
-          store_partial<Format, kHeadSize>(args.partial + place * kHeadSize, sums[i], pair, half,
-                                           lane);
+          store_partial<Format, kWidth>(args.partial + place * size, size, sums[i], pair, half,
+                                        lane);
         }
         if (warp == 0 && (lane & 3) == 0) {
           args.partial_states[place] = make_float2(states[half].maximum, states[half].sum);

@@ -22,6 +22,7 @@ struct Tile {
   int first_page;          // of the sequence's page table
   int item_first_key;      // of the item's splits
   int partial, merge;      // see WorkItem
+  PrefixPart prefix;
 
   __device__ Tile(const AttentionArgs& args, const WorkItem& item, int head)
       : head(head),
@@ -32,7 +33,8 @@ struct Tile {
         first_page(item.first_page),
         item_first_key(item.first_key),
         partial(item.partial),
-        merge(item.merge) {
+        merge(item.merge),
+        prefix(item.prefix) {
     const int first_token = first / args.group;
     const int last_token = (first + rows - 1) / args.group;
     first_row_end = first_position + first_token + 1;
@@ -73,20 +75,29 @@ __device__ inline std::size_t partial_row(const AttentionArgs& args, const Tile&
          (static_cast<std::size_t>(split) * args.kv_heads + tile.head) * tile.rows + row;
 }
 
+// Whether kernels of a width serve only heads of that size.
+template <int kWidth>
+constexpr bool kWholeHeads = kWidth == 64 || kWidth == 128;
+
+template <int kWidth>
+__device__ inline int head_size(const AttentionArgs& args) {
+  return kWholeHeads<kWidth> ? kWidth : args.head_size;
+}
+
 // Queries to shared memory in the operand's type, zeros in rows past the tile's and in columns past
 // the head's. float16 has a smaller range than bf16: what passes it becomes the largest number.
-template <class Format, int kHeadSize, int kRows, int kThreads>
+template <class Format, int kWidth, int kRows, int kThreads>
 __device__ inline void load_queries(const AttentionArgs& args, const Tile& tile, std::byte* to,
                                     int pitch) {
-  constexpr int kWidth = padded_width(kHeadSize);
   constexpr int kChunks = kWidth / 8;  // of 8 elements
+  const int size = head_size<kWidth>(args);
   for (int i = threadIdx.x; i < kRows * kChunks; i += kThreads) {
     const int row = i / kChunks;
     const int chunk = i - row * kChunks;
     uint4 eight = make_uint4(0, 0, 0, 0);
-    if (row < tile.rows && chunk * 8 < kHeadSize) {
-      eight = *reinterpret_cast<const uint4*>(args.query + tile.place(args, row) * kHeadSize +
-                                              chunk * 8);
+    if (row < tile.rows && (kWholeHeads<kWidth> || chunk * 8 < size)) {
+      eight =
+          *reinterpret_cast<const uint4*>(args.query + tile.place(args, row) * size + chunk * 8);
     }
     unsigned pairs[4] = {eight.x, eight.y, eight.z, eight.w};
     unsigned* sixteen = reinterpret_cast<unsigned*>(to + row * pitch + (chunk / 2) * 32);
@@ -99,21 +110,6 @@ __device__ inline void load_queries(const AttentionArgs& args, const Tile& tile,
                         fminf(fmaxf(high, -65504.0f), 65504.0f), __half{});
       }
       sixteen[Format::query_pair((chunk & 1) * 4 + j)] = pairs[j];
-    }
-  }
-}
-
-// Zeros in the columns of keys and values that pad the head to a multiple of 16.
-template <class Format, int kHeadSize, int kThreads>
-__device__ inline void clear_padding(std::byte* stages, int rows, int pitch, int stage, int slot) {
-  constexpr int kPadding = (padded_width(kHeadSize) - kHeadSize) * Format::kBytes;
-  if constexpr (kPadding > 0) {
-    for (int i = threadIdx.x; i < rows; i += kThreads) {
-      std::byte* row =
-          stages + i / (2 * kKeyBlock) * stage + i / kKeyBlock % 2 * slot + i % kKeyBlock * pitch;
-      for (int j = 0; j < kPadding; j += 4) {
-        *reinterpret_cast<unsigned*>(row + kHeadSize * Format::kBytes + j) = 0;
-      }
     }
   }
 }
@@ -212,13 +208,13 @@ __device__ inline void pack_scores(unsigned (&to)[4], const BlockScores& scores,
 // Sums of a lane over a pair of 8-column tiles: [tile][element], elements 0, 1 of the top row.
 using PairSums = float[2][4];
 
-// Writes the lane's part of two rows of a pair: outputs, or partial sums.
-template <class Format, int kHeadSize>
-__device__ inline void store_output(__nv_bfloat16* row, const PairSums& sums, int pair, int half,
-                                    float factor, int lane) {
+// Writes the lane's part of two rows of a pair: outputs, or partial sums. `size`: of the head.
+template <class Format, int kWidth>
+__device__ inline void store_output(__nv_bfloat16* row, int size, const PairSums& sums, int pair,
+                                    int half, float factor, int lane) {
   if constexpr (Format::kInterleaved) {
     const int column = pair * 16 + Format::column(lane, 0, 0);
-    if (kHeadSize % 16 != 0 && column >= kHeadSize) return;
+    if (!kWholeHeads<kWidth> && column >= size) return;
     const uint2 four = {
         pack(sums[0][2 * half] * factor, sums[1][2 * half] * factor, __nv_bfloat16{}),
         pack(sums[0][2 * half + 1] * factor, sums[1][2 * half + 1] * factor, __nv_bfloat16{})};
@@ -227,26 +223,50 @@ __device__ inline void store_output(__nv_bfloat16* row, const PairSums& sums, in
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int column = pair * 16 + Format::column(lane, i, 0);
-      if (kHeadSize % 16 != 0 && column >= kHeadSize) return;
+      if (!kWholeHeads<kWidth> && column >= size) return;
       *reinterpret_cast<unsigned*>(row + column) =
           pack(sums[i][2 * half] * factor, sums[i][2 * half + 1] * factor, __nv_bfloat16{});
     }
   }
 }
 
-template <class Format, int kHeadSize>
-__device__ inline void store_partial(float* row, const PairSums& sums, int pair, int half,
+// Reads the lane's part of two rows of a pair from partial sums.
+template <class Format, int kWidth>
+__device__ inline void load_partial(const float* row, int size, PairSums& sums, int pair, int half,
+                                    int lane) {
+  if constexpr (Format::kInterleaved) {
+    const int column = pair * 16 + Format::column(lane, 0, 0);
+    if (!kWholeHeads<kWidth> && column >= size) return;
+    const float4 four = __ldcg(reinterpret_cast<const float4*>(row + column));
+    sums[0][2 * half] = four.x;
+    sums[1][2 * half] = four.y;
+    sums[0][2 * half + 1] = four.z;
+    sums[1][2 * half + 1] = four.w;
+  } else {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int column = pair * 16 + Format::column(lane, i, 0);
+      if (!kWholeHeads<kWidth> && column >= size) return;
+      const float2 two = __ldcg(reinterpret_cast<const float2*>(row + column));
+      sums[i][2 * half] = two.x;
+      sums[i][2 * half + 1] = two.y;
+    }
+  }
+}
+
+template <class Format, int kWidth>
+__device__ inline void store_partial(float* row, int size, const PairSums& sums, int pair, int half,
                                      int lane) {
   if constexpr (Format::kInterleaved) {
     const int column = pair * 16 + Format::column(lane, 0, 0);
-    if (kHeadSize % 16 != 0 && column >= kHeadSize) return;
+    if (!kWholeHeads<kWidth> && column >= size) return;
     *reinterpret_cast<float4*>(row + column) = make_float4(
         sums[0][2 * half], sums[1][2 * half], sums[0][2 * half + 1], sums[1][2 * half + 1]);
   } else {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int column = pair * 16 + Format::column(lane, i, 0);
-      if (kHeadSize % 16 != 0 && column >= kHeadSize) return;
+      if (!kWholeHeads<kWidth> && column >= size) return;
       *reinterpret_cast<float2*>(row + column) =
           make_float2(sums[i][2 * half], sums[i][2 * half + 1]);
     }

@@ -24,6 +24,18 @@ constexpr int kLargeRows = 128;
 // Rows of a sequence (tokens x group) up to which it is cut into small tiles.
 constexpr int kSmallTileLimit = 2 * kSmallRows;
 
+// Heads are computed as the next of these widths, their dimensions past the head's as zeros; so a
+// kernel serves several sizes of heads.
+constexpr int kTileWidths[] = {32, 64, 96, 128, 256};
+
+// 0: none is as wide.
+constexpr int tile_width(int head_size) {
+  for (const int width : kTileWidths) {
+    if (head_size <= width) return width;
+  }
+  return 0;
+}
+
 struct TilePolicy {
   int warps;
   int stages;         // key blocks in shared memory
@@ -31,13 +43,13 @@ struct TilePolicy {
   int row_tiles;      // of 16 rows, of one warp
 };
 
-constexpr TilePolicy large_policy(int head_size) {
-  if (head_size <= 128) return {4, 2, 2, 2};
+constexpr TilePolicy large_policy(int width) {
+  if (width <= 128) return {4, 2, 2, 2};
   return {8, 2, 1, 1};
 }
 
-constexpr TilePolicy small_policy(int head_size, int element_bytes) {
-  const int row_bytes = head_size * element_bytes;
+constexpr TilePolicy small_policy(int width, int element_bytes) {
+  const int row_bytes = width * element_bytes;
   if (row_bytes <= 128) return {kSmallWarps, 4, 3, 1};
   if (row_bytes <= 256) return {kSmallWarps, 3, 2, 1};
   return {kSmallWarps, 3, 1, 1};
@@ -64,17 +76,12 @@ struct TileMemory {
 };
 
 constexpr int kScorePitch = kKeyBlock + 8;
-constexpr int kQueueBytes = 144;
+constexpr int kQueueBytes = 160;
 constexpr int kPageBlocks = 8;  // a power of two above the number of stages
 
-constexpr int padded_width(int head_size) {
-  return (head_size + 15) / 16 * 16;
-}
-
-constexpr TileMemory tile_memory(int rows, int head_size, int element_bytes, int stages,
-                                 bool scaled, bool scores) {
+constexpr TileMemory tile_memory(int rows, int width, int element_bytes, int stages, bool scaled,
+                                 bool scores) {
   TileMemory memory{};
-  const int width = padded_width(head_size);
   memory.query_pitch = padded_pitch(width * 2);
   memory.key_pitch = padded_pitch(width * element_bytes);
   memory.slot = kKeyBlock * memory.key_pitch;

@@ -18,6 +18,7 @@ struct PassShape {
   int rows = 0;
   int logit_rows = 0;
   int max_keys = 0;  // bound of the keys of a sequence
+  std::uint64_t groups_with_prefix = 0, groups_with_long_prefix = 0;  // see PassTables
   auto operator<=>(const PassShape&) const = default;
 };
 

@@ -7,12 +7,19 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/shared_prefix.h"
 
 namespace quire::cuda {
 namespace {
 
 // Arrays begin at whole lines, in integers.
 constexpr std::size_t kLine = 32;
+
+constexpr std::size_t kPrefixIntegers = sizeof(SharedPrefix) / sizeof(std::int32_t);
+static_assert(kPrefixIntegers * sizeof(std::int32_t) == sizeof(SharedPrefix));
+
+// KV groups that a shape of passes can name.
+constexpr std::size_t kMostSharingGroups = 64;
 
 std::uint64_t table_pages(const WorkLimits& limits) {
   return static_cast<std::uint64_t>(ceil_div(limits.context, limits.page_size));
@@ -32,8 +39,8 @@ std::size_t PassTables::capacity(const WorkLimits& limits) {
   const auto groups = static_cast<std::uint64_t>(limits.groups);
   const CheckedSize total = CheckedSize(6 * rows) + 3 * sequences +
                             CheckedSize(groups) * sequences * (table_pages(limits) + 1) +
-                            most_copies(limits) * 3 + kLine * (9 + 2 * groups) +
-                            kLine * most_copies(limits);
+                            kPrefixIntegers * groups + most_copies(limits) * 3 +
+                            kLine * (10 + 2 * groups) + kLine * most_copies(limits);
   return total.get().value_or(SIZE_MAX);
 }
 
@@ -113,6 +120,7 @@ Status PassTables::check(const BeginPassArgs& args) const {
 
 Status PassTables::add_sequences(const BeginPassArgs& args) {
   groups_.clear();
+  groups_with_prefix_ = groups_with_long_prefix_ = 0;
   if (args.groups.empty()) return {};
   const std::vector<SequenceRows>& sequences = args.groups.front();
   const std::size_t count = sequences.size();
@@ -152,6 +160,9 @@ Status PassTables::add_sequences(const BeginPassArgs& args) {
   const std::size_t group_count = args.groups.size();
   auto starts = take(count * group_count);
   if (!starts) return starts.status();
+  auto prefixes = take(kPrefixIntegers * group_count);
+  if (!prefixes) return prefixes.status();
+  const auto* device_prefixes = reinterpret_cast<const SharedPrefix*>(prefixes->device);
   std::size_t pages = 0;
   for (const std::vector<SequenceRows>& group : args.groups) {
     for (const SequenceRows& sequence : group) {
@@ -170,9 +181,28 @@ Status PassTables::add_sequences(const BeginPassArgs& args) {
       std::copy_n(sequence.pages, sequence.page_count, ids->host + next);
       next += static_cast<std::size_t>(sequence.page_count);
     }
+    SharedPrefix prefix;
+    if (table.max_rows == 1 && g < kMostSharingGroups) {
+      prefix = find_shared_prefix(args.groups[g], limits_.page_size);
+    }
+    std::memcpy(prefixes->host + g * kPrefixIntegers, &prefix, sizeof(prefix));
     groups_.push_back(table);
+    add_prefix(g, prefix, device_prefixes + g);
   }
   return {};
+}
+
+void PassTables::add_prefix(std::size_t group, const SharedPrefix& prefix,
+                            const SharedPrefix* device) {
+  const std::int64_t key_bytes = std::int64_t{4} * limits_.kv_heads * limits_.head_size;
+  const std::int64_t saved = std::int64_t{prefix.sequences - 1} * prefix.keys * key_bytes;
+  if (prefix.sequences == 0 || saved < prefix_limits_.least_bytes) return;
+  SequenceTable& table = groups_[group];
+  table.prefix = device;
+  table.long_prefix = saved >= prefix_limits_.long_bytes && prefix.keys >= prefix_limits_.long_keys;
+  const std::uint64_t bit = std::uint64_t{1} << group;
+  groups_with_prefix_ |= bit;
+  if (table.long_prefix) groups_with_long_prefix_ |= bit;
 }
 
 Status PassTables::add_copies(const BeginPassArgs& args) {

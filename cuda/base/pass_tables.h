@@ -15,6 +15,16 @@
 
 namespace quire::cuda {
 
+// From where on a prefix that sequences share is read once for them, by a kernel of its own, and
+// merged: by bytes of a layer's keys and values in 16 bits that are read less often then. Measured
+// on an H200 (docs/performance.md).
+struct PrefixLimits {
+  std::int64_t least_bytes = std::int64_t{96} << 20;
+  // Of a long one.
+  std::int64_t long_bytes = std::int64_t{256} << 20;
+  int long_keys = 1024;
+};
+
 // The integers of a pass in device memory, all brought there by one copy from pinned memory:
 // tokens, positions, page tables, copies of pages.
 class PassTables {
@@ -37,6 +47,10 @@ class PassTables {
   int logit_row_count() const { return logit_row_count_; }
   int groups() const { return static_cast<int>(groups_.size()); }
   const SequenceTable& group(int index) const { return groups_[static_cast<std::size_t>(index)]; }
+  // Bit i: whether group(i) has a prefix, and a long one.
+  std::uint64_t groups_with_prefix() const { return groups_with_prefix_; }
+  std::uint64_t groups_with_long_prefix() const { return groups_with_long_prefix_; }
+  void set_prefix_limits(const PrefixLimits& limits) { prefix_limits_ = limits; }
 
   // Copies of pages that may be done together: none reads or writes what another one writes.
   struct CopyBatch {
@@ -60,7 +74,11 @@ class PassTables {
   Result<Room> take(std::size_t count);
   Result<const std::int32_t*> add(std::span<const std::int32_t> values);
 
+  void add_prefix(std::size_t group, const SharedPrefix& prefix, const SharedPrefix* device);
+
   WorkLimits limits_;
+  PrefixLimits prefix_limits_;
+  std::uint64_t groups_with_prefix_ = 0, groups_with_long_prefix_ = 0;
   PinnedBytes host_;
   std::unique_ptr<CudaBuffer> device_;
   Event copied_;

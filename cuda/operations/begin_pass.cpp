@@ -24,7 +24,8 @@ std::optional<PassShape> shape_of(const CudaScratch& scratch, const PassTables& 
     if (tables.group(g).max_rows != 1) return {};
     max_keys = std::max(max_keys, tables.group(g).max_keys);
   }
-  return PassShape{tables.rows(), tables.logit_row_count(), max_keys};
+  return PassShape{tables.rows(), tables.logit_row_count(), max_keys, tables.groups_with_prefix(),
+                   tables.groups_with_long_prefix()};
 }
 
 }  // namespace

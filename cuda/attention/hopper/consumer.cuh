@@ -154,7 +154,7 @@ struct Consumer : ConsumerRows<Shape> {
 
   // Values of a block that is masked, once they are there.
   __device__ void mend_values(const Tile& tile, int block, const Place& place) const {
-    const int begin = TileBlocks(args, tile, kBlockKeys).first_key - block * kBlockKeys;
+    const int begin = Pipe::blocks(args, tile).first_key - block * kBlockKeys;
     const int end = tile.keys - block * kBlockKeys;
     if (begin <= 0 && end >= kBlockKeys) return;
     MemoryBarrier::wait(pipe.arrived(Pipe::kValues, place.stage), place.parity);
@@ -187,7 +187,7 @@ struct Consumer : ConsumerRows<Shape> {
   }
 
   __device__ void compute(State& state, const Tile& tile, int query_stage) const {
-    const TileBlocks all(args, tile, kBlockKeys), blocks = Rows::own_blocks(tile);
+    const TileBlocks all = Pipe::blocks(args, tile), blocks = Rows::own_blocks(tile);
     state.softmax = {};
     Rows::find_keys(tile, state.first_key, state.end_key);
 #pragma unroll
@@ -230,7 +230,11 @@ struct Consumer : ConsumerRows<Shape> {
     const float factor = kSoftCap ? 1.0f : args.score_factor;
     state.softmax.finish();
     const float bases[] = {state.softmax.base(0, factor), state.softmax.base(1, factor)};
-    Rows::store(state.sums, bases, state.softmax.sum, tile);
+    if constexpr (kPolicy.prefix) {
+      Rows::store_partial(state.sums, bases, state.softmax.sum, tile);
+    } else {
+      Rows::store(state.sums, bases, state.softmax.sum, tile);
+    }
   }
 
   __device__ void run() const {

@@ -47,9 +47,11 @@ struct ConsumerRows {
 
   // Key blocks that the warpgroup's rows see, of those of the tile, which has some of these rows.
   __device__ TileBlocks own_blocks(Tile tile) const {
-    tile.first_position += first_row();
-    tile.rows = min(64, tile.rows - first_row());
-    return TileBlocks(args, tile, kPolicy.block_keys);
+    if constexpr (!kPolicy.prefix) {
+      tile.first_position += first_row();
+      tile.rows = min(64, tile.rows - first_row());
+    }
+    return Pipe::blocks(args, tile);
   }
   // What the others and the producers need of a warpgroup that does not see the next `count`
   // blocks: its turns, and that it is done with them. `uses` as in State, `first`: they begin the
@@ -71,7 +73,7 @@ struct ConsumerRows {
   }
   // The whole tile, of which the warpgroup has no rows.
   __device__ void pass_over(const Tile& tile, int query_stage, int& uses) const {
-    const TileBlocks blocks(args, tile, kPolicy.block_keys);
+    const TileBlocks blocks = Pipe::blocks(args, tile);
     if constexpr (kPolicy.fp8()) release(Pipe::kRaw, 0);
     release(Pipe::kQuery, query_stage);
     pass_over(blocks.end - blocks.begin, true, uses);
@@ -122,6 +124,23 @@ struct ConsumerRows {
         transpose_quad(four, lane());
         if (real)
           *reinterpret_cast<uint4*>(to + i * 2) = make_uint4(four[0], four[1], four[2], four[3]);
+      }
+    }
+  }
+
+  // The same as partial results, neither merged nor divided.
+  __device__ void store_partial(const Sums& values, const float (&bases)[2],
+                                const float (&weights)[2], const Tile& tile) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (row(half) >= tile.rows) continue;
+      const auto place = static_cast<std::size_t>(tile.first_row + row(half));
+      if (lane() % 4 == 0) args.partial_states[place] = make_float2(bases[half], weights[half]);
+      float* to = args.partial + place * kHeadSize + lane() % 4 * 2;
+#pragma unroll
+      for (int i = 0; i < kHeadSize / 2; i += 4) {
+        *reinterpret_cast<float2*>(to + i * 2) =
+            make_float2(values[i + 2 * half], values[i + 2 * half + 1]);
       }
     }
   }

@@ -137,6 +137,7 @@ struct DecodeConsumer {
       QueryOperands queries;
       take_tile(tile, count, queries);
       typename Steps::State state;
+      Steps::take_prefix(args, tile, state, warp, lane);
       for (int block = tile.first_block(); block < tile.end_block(); ++block) {
         compute_block(tile, block, uses, pipe.bounds(count), queries, state);
         uses += 2;

@@ -23,7 +23,7 @@ struct DecodeMemory {
 };
 
 constexpr int kDecodeTiles = 4;  // that the producer may be ahead
-constexpr int kTileBytes = 64;
+constexpr int kTileBytes = 80;
 constexpr int kSharedOfMultiprocessor = 233472;  // sm_90; 1024 bytes of it go to each thread block
 constexpr int kSharedOfBlock = 232448;
 

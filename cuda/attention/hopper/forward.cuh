@@ -7,6 +7,7 @@
 #include "attention/hopper/fp8_consumer.cuh"
 #include "attention/hopper/producer.cuh"
 #include "attention/hopper/scale_producer.cuh"
+#include "base/dependent_kernel.cuh"
 
 namespace quire::cuda::hopper {
 
@@ -28,6 +29,10 @@ __global__ void __launch_bounds__(Shape::kPolicy.threads(), 1)
     prefetch_map(args.query);
     prefetch_map(args.kv);
     pipe.create_barriers();
+  }
+  if constexpr (Shape::kPolicy.prefix) {
+    wait_for_previous_kernel();
+    allow_next_kernel();
   }
   __syncthreads();
   if (warpgroup == 0) {

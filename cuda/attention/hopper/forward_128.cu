@@ -7,4 +7,8 @@ ForwardKernel forward_kernel_128(const ForwardChoice& choice) {
                          : forward_instance<Forward128, false>();
 }
 
+ForwardKernel prefix_kernel_128() {
+  return forward_instance<Prefix128, false>();
+}
+
 }  // namespace quire::cuda::hopper

@@ -7,4 +7,8 @@ ForwardKernel forward_kernel_64(const ForwardChoice& choice) {
                          : forward_instance<Forward64, false>();
 }
 
+ForwardKernel prefix_kernel_64() {
+  return forward_instance<Prefix64, false>();
+}
+
 }  // namespace quire::cuda::hopper

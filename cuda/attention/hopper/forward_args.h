@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 #include <cuda_bf16.h>
+#include <vector_types.h>
 
 #include "attention/hopper/tile_list.h"
 
@@ -21,7 +22,11 @@ struct ForwardArgs {
   unsigned value_offset, key_scale_offset, value_scale_offset;
   const float* sinks;  // [heads], or null
   TileList list;
-  int rows;  // of the pass
+  // Of a prefix.
+  float* partial;  // [partial rows][head_size]
+  float2* partial_states;
+  int query_rows;  // of a whole tile
+  int rows;        // of the pass
   int heads, kv_heads, group;
   int heads_per_entry;
   int page_shift;

@@ -35,6 +35,10 @@ ForwardKernel half_forward_kernel_256(const ForwardChoice& choice);
 ForwardKernel fp8_forward_kernel_64(const ForwardChoice& choice);
 ForwardKernel fp8_forward_kernel_128(const ForwardChoice& choice);
 
+// For the keys that sequences share, see prefix.h.
+ForwardKernel prefix_kernel_64();
+ForwardKernel prefix_kernel_128();
+
 // list_hopper_tiles and hopper_attention with a kernel of the caller's choice, which has to fit the
 // call.
 Status list_forward_tiles(const Launch& launch, const PagedAttentionCall& call,

@@ -48,13 +48,6 @@ int log2_of(int power) {
   return shift;
 }
 
-// Tokens of a box: a block of keys and a page are both a whole number of them.
-int box_tokens(int page_size, int block_keys) {
-  int tokens = 16;
-  while (tokens * 2 <= page_size && block_keys % (tokens * 2) == 0) tokens *= 2;
-  return tokens;
-}
-
 TileListArgs list_args(const PagedAttentionCall& call, const HopperOptions& options,
                        const ForwardPolicy& policy) {
   const KvView& kv = call.kv;
@@ -122,7 +115,7 @@ Status hopper::launch_forward(const Launch& launch, const PagedAttentionCall& ca
   const TileListArgs tiles = list_args(call, options, policy);
   ForwardArgs args = forward_args(call, options, tiles, box);
   Status status = query_map(args.query, call.query, sequences.total_rows, call.heads, kv.head_size,
-                            policy.rows(), policy.query_row());
+                            {1, policy.rows()}, policy.query_row());
   if (!status) return status;
   if (status = kv_map(args.kv, kv, box, policy.key_row()); !status) return status;
   if (options.tiles == nullptr) {

@@ -1,5 +1,6 @@
 #include "attention/hopper/decode.h"
 #include "attention/hopper/hopper_attention.h"
+#include "attention/hopper/prefix.h"
 #include "base/error.h"
 
 // In place of the Hopper kernels in builds without sm_90a.
@@ -22,6 +23,19 @@ Status list_hopper_tiles(const Launch&, const PagedAttentionCall&, const HopperO
 }
 
 Status hopper_attention(const Launch&, const PagedAttentionCall&, const HopperOptions&) {
+  return error(StatusCode::unsupported, "Hopper attention: not in this build");
+}
+
+int hopper_prefix_block(const Launch&, const PagedAttentionCall&) {
+  return 0;
+}
+
+hopper::TileList hopper_prefix_tiles(const PagedAttentionCall&, std::byte*) {
+  return {};
+}
+
+Status hopper_prefix(const Launch&, const PagedAttentionCall&, const AttentionArgs&,
+                     const hopper::TileList&) {
   return error(StatusCode::unsupported, "Hopper attention: not in this build");
 }
 

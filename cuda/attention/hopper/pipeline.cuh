@@ -6,7 +6,9 @@
 
 namespace quire::cuda::hopper {
 
-// What the producer tells the consumers of a tile, beside its queries. rows 0: no more tiles.
+// What the producer tells the consumers of a tile, beside its queries. rows 0: no more tiles. Of a
+// prefix (ForwardPolicy::prefix) the rows are those of all heads of a key-value head and of several
+// sequences, first_row is that of their partial results, and they see keys [first_position, keys).
 struct Tile {
   int first_row;  // of the pass
   int rows;
@@ -22,6 +24,14 @@ struct TileBlocks {
   int first_key, end_key;
   int begin, end, full_begin, full_end;
 
+  // Of a prefix.
+  __device__ TileBlocks(const Tile& tile, int block_keys)
+      : first_key(tile.first_position),
+        end_key(tile.keys),
+        begin(first_key / block_keys),
+        end((end_key + block_keys - 1) / block_keys),
+        full_begin(begin),
+        full_end(end_key / block_keys) {}
   __device__ TileBlocks(const ForwardArgs& args, const Tile& tile, int block_keys) {
     const int last = tile.first_position + tile.rows - 1;
     end_key = args.causal ? last + 1 : tile.keys;
@@ -58,6 +68,14 @@ struct Pipeline {
   using Place = RingPlace<kStages>;  // of a use of keys, values or scales
 
   unsigned start;
+
+  __device__ static TileBlocks blocks(const ForwardArgs& args, const Tile& tile) {
+    if constexpr (kPolicy.prefix) {
+      return TileBlocks(tile, kPolicy.block_keys);
+    } else {
+      return TileBlocks(args, tile, kPolicy.block_keys);
+    }
+  }
 
   __device__ unsigned arrived(Kind kind, int stage) const {
     return start + kMemory.barriers + (2 * kMostStages * kind + stage) * 8;

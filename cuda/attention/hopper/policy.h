@@ -14,6 +14,7 @@ struct ForwardPolicy {
   int producer_registers, consumer_registers;
   int element_bytes = 2;  // of keys and values
   int stages = 2;         // blocks of keys in shared memory, and as many of values
+  bool prefix = false;    // computes keys that sequences share, see prefix.h
 
   constexpr bool fp8() const { return element_bytes == 1; }
   constexpr int most_stages() const { return stages > 2 ? stages : 2; }  // of anything
@@ -62,6 +63,14 @@ struct Fp8Forward128 {
 };
 struct Fp8Forward128Short {
   static constexpr ForwardPolicy kPolicy{128, 2, 96, 2, false, false, true, 40, 232, 1};
+};
+
+// Rows as many as PrefixTiles has for a tile.
+struct Prefix64 {
+  static constexpr ForwardPolicy kPolicy{64, 2, 128, 2, true, false, false, 40, 232, 2, 2, true};
+};
+struct Prefix128 {
+  static constexpr ForwardPolicy kPolicy{128, 2, 128, 2, false, true, true, 40, 232, 2, 2, true};
 };
 
 // See Pipeline::Kind; of a kind there are two barriers for each stage.

@@ -35,19 +35,21 @@ struct Producer {
         return;
       }
       const TileEntry entry = args.list.entries[next / args.heads_per_entry];
-      const Tile tile{entry.first_row,
-                      entry.rows,
-                      entry.first_position,
-                      entry.keys,
-                      entry.first_head + next % args.heads_per_entry,
-                      entry.first_page};
+      const int head = next % args.heads_per_entry;
+      Tile tile{entry.first_row,
+                entry.rows,
+                entry.first_position,
+                entry.keys,
+                entry.first_head + (kPolicy.prefix ? head * args.group : head),
+                entry.first_page};
       next = ask();
-      const TileBlocks blocks(args, tile, kPolicy.block_keys);
+      const TileBlocks blocks = Pipe::blocks(args, tile);
       int block = blocks.end - 1;
       int page = page_of(tile, blocks, block);
       bring<Pipe::kKeys>(tile, uses++, block, page);
       page = page_of(tile, blocks, block - 1);
-      bring_queries(tile, count, place);
+      if constexpr (kPolicy.prefix) tile.first_row = entry.first_partial + head * entry.rows;
+      bring_queries(tile, entry.first_row, count, place);
       while (--block >= blocks.begin) {
         const int later_page = page_of(tile, blocks, block - 1);
         bring<Pipe::kKeys>(tile, uses++, block, page);
@@ -66,7 +68,7 @@ struct Producer {
       __syncwarp();
       if (lane == 0) MemoryBarrier::arrive(pipe.released(Pipe::kQuery, place.stage));
       if (tile.rows == 0) return;
-      const TileBlocks blocks(args, tile, kPolicy.block_keys);
+      const TileBlocks blocks = Pipe::blocks(args, tile);
       int block = blocks.end - 1;
       int page = page_of(tile, blocks, block);
       for (; block >= blocks.begin; --block) {
@@ -135,6 +137,12 @@ struct Producer {
     __syncwarp();
   }
 
+  // Of a box. Those of a prefix are of whole sequences.
+  __device__ unsigned query_bytes() const {
+    if constexpr (kPolicy.prefix) return args.query_rows * kPolicy.head_size * 2;
+    return Pipe::kMemory.query_bytes;
+  }
+
   // Tells the others of a tile, once they have read what was there.
   __device__ void post(const RingPlace<kPolicy.query_stages>& place, const Tile& tile) const {
     MemoryBarrier::wait(pipe.released(Pipe::kQuery, place.stage), place.parity ^ 1);
@@ -144,18 +152,19 @@ struct Producer {
     }
   }
 
-  __device__ void bring_queries(const Tile& tile, int count,
+  // `first_row`: of the pass.
+  __device__ void bring_queries(const Tile& tile, int first_row, int count,
                                 const RingPlace<kPolicy.query_stages>& place) const {
     post(place, tile);
     if constexpr (kFp8) {
       MemoryBarrier::wait(pipe.released(Pipe::kRaw, 0), RingPlace<1>(count).parity ^ 1);
     }
     const unsigned barrier = pipe.arrived(Pipe::kQuery, place.stage);
-    if (lane == 0) MemoryBarrier::arrive_expecting(barrier, Pipe::kMemory.query_bytes);
+    if (lane == 0) MemoryBarrier::arrive_expecting(barrier, query_bytes());
     __syncwarp();
     if (lane < kParts) {
       copy_box(pipe.query(place.stage) + lane * kPolicy.rows() * kQueryRow, args.query, barrier,
-               lane * kQueryRow / 2, tile.head, tile.first_row);
+               lane * kQueryRow / 2, tile.head, first_row);
     }
     __syncwarp();
   }

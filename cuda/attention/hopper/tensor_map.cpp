@@ -50,15 +50,22 @@ Status encode_map(CUtensorMap& map, const void* base, CUtensorMapDataType type,
 
 }  // namespace
 
+int box_tokens(int page_size, int block_keys) {
+  int tokens = 16;
+  while (tokens * 2 <= page_size && block_keys % (tokens * 2) == 0) tokens *= 2;
+  return tokens;
+}
+
 Status query_map(CUtensorMap& map, const __nv_bfloat16* queries, int rows, int heads, int head_size,
-                 int box_rows, int row_bytes) {
+                 const QueryBox& query_box, int row_bytes) {
   constexpr int kBytes = sizeof(__nv_bfloat16);
   const cuuint64_t head_bytes = static_cast<cuuint64_t>(head_size) * kBytes;
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(head_size), static_cast<cuuint64_t>(heads),
                               static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[] = {head_bytes, heads * head_bytes};
-  const cuuint32_t box[] = {static_cast<cuuint32_t>(row_bytes / kBytes), 1,
-                            static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(row_bytes / kBytes),
+                            static_cast<cuuint32_t>(query_box.heads),
+                            static_cast<cuuint32_t>(query_box.rows)};
   return encode_map<3>(map, queries, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, sizes, strides, box,
                        row_bytes, "queries");
 }

@@ -101,7 +101,8 @@ __global__ void __launch_bounds__(kThreads)
                                       sequence.keys(),
                                       sequence.first_page,
                                       head_section * args.section_heads * args.group,
-                                      {}};
+                                      0,
+                                      0};
         }
       }
       __syncthreads();

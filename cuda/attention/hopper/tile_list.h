@@ -17,7 +17,8 @@ struct TileEntry {
   int keys;            // of the sequence
   int first_page;      // of the sequence, in SequenceTable::pages
   int first_head;      // of the query heads that the entry is for
-  int unused[2];
+  int first_partial;   // of a prefix: the first row's partial result, see WorkItem
+  int unused;
 };
 static_assert(sizeof(TileEntry) == 32);
 

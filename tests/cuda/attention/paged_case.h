@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -34,8 +35,9 @@ struct Part {
 // that the reference uses are what the pages hold, exactly.
 class PagedCase {
  public:
-  PagedCase(CaseShape shape, std::vector<int> lengths, std::uint64_t seed)
-      : shape_(shape), lengths_(std::move(lengths)), random_(seed) {
+  // All sequences but the first begin with the first one's pages of `common` tokens, whole pages.
+  PagedCase(CaseShape shape, std::vector<int> lengths, std::uint64_t seed, int common = 0)
+      : shape_(shape), lengths_(std::move(lengths)), common_(common), random_(seed) {
     int pages = 3;
     for (const int length : lengths_) pages += (length + shape.page_size - 1) / shape.page_size;
     std::vector<int> order(pages);
@@ -48,10 +50,15 @@ class PagedCase {
     for (const int length : lengths_) {
       tables_.emplace_back();
       for (int page = 0; page * shape.page_size < length; ++page) {
+        if (tables_.size() > 1 && page * shape.page_size < common) {
+          tables_.back().push_back(tables_[0][page]);
+          continue;
+        }
         tables_.back().push_back(order.back());
         order.pop_back();
       }
     }
+    poison_page_ = order.front();
     fill();
     device_ = std::make_unique<DeviceMemory<std::uint8_t>>(host_);
   }
@@ -70,6 +77,13 @@ class PagedCase {
   // Whose kernels compute; 0: those that need no more than 8.0.
   void set_compute_capability(int value) { stream_.launch.compute_capability = value; }
 
+  // For calls from here on; null: none. Page tables then have a page of poison in place of what is
+  // read for the prefix's first sequence alone, but not with `whole_tables`.
+  void set_prefix(std::optional<cuda::SharedPrefix> prefix, bool whole_tables = false) {
+    prefix_ = prefix;
+    whole_tables_ = whole_tables;
+  }
+
   // Outputs [row][heads][head_size] as bf16 bits. `capture`: through a graph, replayed twice.
   std::vector<std::uint16_t> attend(const std::vector<Part>& parts, bool capture = false) {
     Arrays arrays;
@@ -85,6 +99,8 @@ class PagedCase {
         first_position(arrays.first_position), first_page(arrays.first_page), pages(arrays.pages);
     DeviceMemory<std::uint16_t> device_query(query), output(query.size() + row_size);
     DeviceMemory<float> sinks(sinks_);
+    DeviceMemory<cuda::SharedPrefix> prefix(
+        std::vector<cuda::SharedPrefix>{prefix_.value_or(cuda::SharedPrefix{})});
     cuda::PagedAttentionCall call;
     call.query = reinterpret_cast<const __nv_bfloat16*>(device_query.get());
     call.output = reinterpret_cast<__nv_bfloat16*>(output.get());
@@ -95,6 +111,8 @@ class PagedCase {
     call.sequences.first_position = first_position.get();
     call.sequences.first_page = first_page.get();
     call.sequences.pages = pages.get();
+    call.sequences.prefix = prefix_ ? prefix.get() : nullptr;
+    call.sequences.long_prefix = true;
     call.sequences.total_rows = arrays.total_rows;
     call.sequences.max_rows = arrays.max_rows;
     call.sequences.max_keys = arrays.max_keys;
@@ -141,6 +159,9 @@ class PagedCase {
   // A page table with what stands behind the window given back, and an id that no pool has between
   // the tables.
   void add(Arrays& arrays, const Part& part) const {
+    const int index = static_cast<int>(arrays.rows.size());
+    const bool sharer = prefix_ && !whole_tables_ && index > prefix_->first &&
+                        index < prefix_->first + prefix_->sequences;
     arrays.first_row.push_back(arrays.total_rows);
     arrays.rows.push_back(part.rows);
     arrays.first_position.push_back(part.first);
@@ -149,7 +170,8 @@ class PagedCase {
     const int end = part.first + part.rows;
     for (int page = 0; page * shape_.page_size < end; ++page) {
       const bool behind = (page + 1) * shape_.page_size <= seen;
-      arrays.pages.push_back(behind ? -1 : tables_[part.sequence][page]);
+      const bool shared = sharer && (page + 1) * shape_.page_size <= prefix_->keys;
+      arrays.pages.push_back(behind ? -1 : shared ? poison_page_ : tables_[part.sequence][page]);
     }
     arrays.pages.push_back(0x3fffffff);
     arrays.total_rows += part.rows;
@@ -193,8 +215,8 @@ class PagedCase {
       for (auto& q : queries_.back()) q = bfloat16_bits(2 * normal(random_));
       for (int head = 0; head < shape_.kv_heads; ++head) {
         const float magnitude = std::exp(normal(random_));
-        keys_.push_back(fill_head(sequence, head, 1, normal));
-        values_.push_back(fill_head(sequence, shape_.kv_heads + head, magnitude, normal));
+        keys_.push_back(fill_head(sequence, head, 1, normal, keys_));
+        values_.push_back(fill_head(sequence, shape_.kv_heads + head, magnitude, normal, values_));
       }
     }
   }
@@ -211,13 +233,21 @@ class PagedCase {
     return view;
   }
 
-  // One head of keys, or of values after those of the keys; returns what was stored.
+  // One head of keys, or of values after those of the keys; returns what was stored. `before`: the
+  // like of all heads before it.
   std::vector<double> fill_head(std::size_t sequence, int head, float magnitude,
-                                std::normal_distribution<float>& normal) {
+                                std::normal_distribution<float>& normal,
+                                const std::vector<std::vector<double>>& before) {
     const int size = shape_.head_size;
     std::vector<double> stored;
     std::vector<float> row(size);
-    for (int token = 0; token < lengths_[sequence]; ++token) {
+    int token = 0;
+    if (sequence > 0 && common_ > 0) {
+      const auto& first = before[head % shape_.kv_heads];
+      token = std::min(common_, lengths_[sequence]);
+      stored.assign(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(token) * size);
+    }
+    for (; token < lengths_[sequence]; ++token) {
       for (float& x : row) x = magnitude * normal(random_);
       const int page = tables_[sequence][token / shape_.page_size];
       std::uint8_t* slab = host_.data() + page * page_bytes_ + slab_;
@@ -228,6 +258,10 @@ class PagedCase {
 
   CaseShape shape_;
   std::vector<int> lengths_;
+  int common_;
+  std::optional<cuda::SharedPrefix> prefix_;
+  bool whole_tables_ = false;
+  int poison_page_ = 0;
   std::mt19937_64 random_;
   std::size_t slab_ = 0, page_bytes_ = 0;
   std::vector<std::uint8_t> host_;

@@ -1,0 +1,5 @@
+#include "attention/instances.cuh"
+
+namespace quire::cuda {
+template AttentionKernels tile_kernels<128>(KvType type);
+}  // namespace quire::cuda
