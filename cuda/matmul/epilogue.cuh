@@ -6,18 +6,19 @@
 
 namespace quire::cuda {
 
-// The part of a unit, and the panels that it is made of.
+// The part of a unit of `unit_rows` rows, and the panels that it is made of.
 struct UnitPlace {
   int part = 0;
   int row = 0;  // of the part's matrix, of the unit's first row
 
-  __device__ __forceinline__ UnitPlace(const ProductArgs& args, int unit) {
+  __device__ __forceinline__ UnitPlace(const ProductArgs& args, int unit,
+                                       int unit_rows = kUnitRows) {
     if (args.gated) {
-      row = unit * kPanelRows;
+      row = unit * (unit_rows / 2);
       return;
     }
     while (part + 1 < args.part_count && unit >= args.parts[part + 1].first_unit) ++part;
-    row = (unit - args.parts[part].first_unit + args.parts[part].skipped_units) * kUnitRows;
+    row = (unit - args.parts[part].first_unit + args.parts[part].skipped_units) * unit_rows;
   }
   __device__ __forceinline__ const std::byte* panel(const ProductArgs& args, int which) const {
     const std::size_t index = static_cast<std::size_t>(row / kPanelRows) + (args.gated ? 0 : which);
@@ -26,12 +27,12 @@ struct UnitPlace {
 };
 
 __device__ __forceinline__ float gate_value(Epilogue epilogue, float x) {
-  if (epilogue == Epilogue::gated_silu) return x / (1.0f + __expf(-x));
+  if (epilogue == Epilogue::gated_silu) return __fdividef(x, 1.0f + __expf(-x));
   const float inner = 0.7978845608f * (x + 0.044715f * x * x * x);
   return 0.5f * x * (1.0f + tanhf(inner));
 }
 
-// The outputs of one unit: row `r` (0 ... 31) for a token.
+// The outputs of one unit: its row `r` for a token.
 class Outputs {
  public:
   __device__ __forceinline__ Outputs(const ProductArgs& args, const UnitPlace& place)
@@ -70,7 +71,7 @@ class Outputs {
   int first_;
 };
 
-// Stores row `r` (0 ... 15) of a gated unit for a token.
+// Stores row `r` of a gated unit for a token.
 __device__ __forceinline__ void store_gated(const ProductArgs& args, const UnitPlace& place, int r,
                                             int token, float gate, float up) {
   const int row = place.row + r;

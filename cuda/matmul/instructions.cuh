@@ -114,10 +114,34 @@ __device__ __forceinline__ void copy_bulk(std::uint32_t to, const void* from, st
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }
-// Waits for all threads of the cluster; what they wrote before is then visible.
+// Waits for all threads of the cluster; what they wrote before arriving is then visible.
+__device__ __forceinline__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 __device__ __forceinline__ void sync_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                   : "memory");
+  arrive_at_cluster();
+  wait_for_cluster();
+}
+// The same place in the shared memory of the cluster's thread block `rank`; and a load from there.
+__device__ __forceinline__ std::uint32_t shared_of_peer(std::uint32_t address, int rank) {
+  std::uint32_t to;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(address), "r"(rank));
+  return to;
+}
+__device__ __forceinline__ float4 load_from_peer(std::uint32_t from) {
+  float4 v;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(from)
+               : "memory");
+  return v;
+}
+// Before bulk copies to shared memory that this thread wrote or read.
+__device__ __forceinline__ void publish_shared_writes() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 #else
 inline constexpr bool kBulkCopies = false;

@@ -10,9 +10,10 @@
 namespace quire::cuda {
 namespace {
 
-// From so many rows on the library is faster: for one matrix, for several, after expanding.
+// From so many rows on the library is faster: with stream_tokens or for several matrices, for one
+// matrix without, after expanding.
+constexpr int kRows = 65;
 constexpr int kSingleRows = 9;
-constexpr int kSeveralRows = 65;
 constexpr int kExpandedRows = 385;
 
 std::int64_t address(const DeviceMatrix& matrix) {
@@ -51,7 +52,8 @@ bool suits_library(const Launch& launch, const ProductCall& call, const DeviceMa
                        reinterpret_cast<std::uintptr_t>(call.out_bfloat16) % 16 == 0;
   if (!aligned || matrix.kind() == WeightKind::float32) return false;
   if (matrix.kind() == WeightKind::bfloat) {
-    return call.rows >= (call.matrices == 1 && call.count == 0 ? kSingleRows : kSeveralRows);
+    const bool single = call.matrices == 1 && call.count == 0 && launch.compute_capability != 90;
+    return call.rows >= (single ? kSingleRows : kRows);
   }
   const std::size_t unit_bytes = static_cast<std::size_t>(matrix.padded_columns()) * 2 * kUnitRows;
   return call.rows >= kExpandedRows && scratch_bytes >= 16 * unit_bytes;

@@ -82,22 +82,16 @@ Status check(const ProductCall& call, Matrices& matrices) {
   return {};
 }
 
-// The units of outputs [begin, end) of a matrix, behind those that args has.
+// Outputs [begin, end) of a matrix, behind those that args has.
 void add_part(ProductArgs& args, const DeviceMatrix& matrix, const float* bias, std::int64_t begin,
               std::int64_t end, std::int64_t out_column) {
   ProductPart& part = args.parts[args.part_count++];
   part.weights = matrix.packed();
   part.bias = bias;
-  part.first_unit = args.units;
   part.begin = static_cast<int>(begin);
   part.end = static_cast<int>(end);
   part.out_column = out_column;
-  if (args.gated) {
-    args.units = static_cast<int>((end + kPanelRows - 1) / kPanelRows);
-    return;
-  }
-  part.skipped_units = static_cast<int>(begin / kUnitRows);
-  args.units += static_cast<int>((end + kUnitRows - 1) / kUnitRows) - part.skipped_units;
+  count_units(args, kUnitRows);
 }
 
 ProductArgs common_args(const Launch& launch, const ProductCall& call, const DeviceMatrix& matrix) {
@@ -122,7 +116,7 @@ ProductArgs common_args(const Launch& launch, const ProductCall& call, const Dev
 }
 
 // Starts after the kernel before it has let it; the kernels wait for their inputs themselves.
-// `maps`: of wide_tokens.
+// `maps`: of wide_tokens and stream_tokens.
 Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args,
              const WideMaps& maps) {
   Status status =
@@ -139,6 +133,8 @@ Status start(const Launch& launch, const ProductPlan& plan, ProductArgs args,
   args.unit_stages = plan.unit_stages;
   args.in_turn = !args.partial_chunks;
   args.cluster = plan.cluster;
+  args.unit_rows = plan.unit_rows;
+  count_units(args, plan.unit_rows);
   args.group_share = (65536 + plan.slice_chunks - 1) / plan.slice_chunks;
   const LaunchShape shape{plan.grid(), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
                           static_cast<unsigned>(plan.cluster)};
@@ -175,23 +171,25 @@ bool has_wide_code(const void* kernel) {
          attributes.binaryVersion == 90;
 }
 
-// The kernel for the next of args' tokens.
+// The kernel for the next of args' tokens; may leave some for another.
 ProductPlan choose(const Launch& launch, const DeviceLimits& device, WeightKind kind, bool aligned,
-                   const ProductArgs& args, bool& wide) {
+                   ProductArgs& args, bool& wide) {
   ProductPlan plan = plan_few_tokens(args, kind, device.limits);
   wide = false;
   if (plan.kernel != nullptr || !aligned) return plan;
   if (!launch.deterministic && device.major == 9) {
-    plan = plan_wide_tokens(args, kind, device.limits);
+    plan = kind == WeightKind::bfloat ? plan_stream_tokens(args, device.limits)
+                                      : plan_wide_tokens(args, kind, device.limits);
     wide = has_wide_code(plan.kernel);
+    if (wide && kind == WeightKind::bfloat) args.tokens = std::min(args.tokens, kStreamTokens);
     if (wide) return plan;
   }
   return plan_many_tokens(args, kind, device.limits);
 }
 
-Result<WideMaps> wide_maps(const ProductArgs& args, WeightKind kind, int token_tiles) {
+Result<WideMaps> wide_maps(const ProductArgs& args, WeightKind kind, const ProductPlan& plan) {
   WideMaps maps{};
-  Result<CUtensorMap> map = tensor_map(args.input, args.tokens, args.columns, token_tiles * 8);
+  Result<CUtensorMap> map = tensor_map(args.input, args.tokens, args.columns, plan.token_tiles * 8);
   if (!map) return map.status();
   maps.input = *map;
   if (kind != WeightKind::bfloat) return maps;
@@ -199,7 +197,7 @@ Result<WideMaps> wide_maps(const ProductArgs& args, WeightKind kind, int token_t
     const ProductPart& part = args.parts[i];
     map = tensor_map(reinterpret_cast<const __nv_bfloat16*>(part.weights),
                      (std::int64_t{part.end} + kUnitRows - 1) / kUnitRows * kUnitRows,
-                     std::int64_t{args.blocks} * kBlockColumns, kPanelRows);
+                     std::int64_t{args.blocks} * kBlockColumns, plan.unit_rows / 2);
     if (!map) return map.status();
     maps.weights[i] = *map;
   }
@@ -224,7 +222,7 @@ Status run(const Launch& launch, WeightKind kind, ProductArgs args) {
     }
     WideMaps maps{};
     if (wide) {
-      Result<WideMaps> made = wide_maps(args, kind, plan.token_tiles);
+      Result<WideMaps> made = wide_maps(args, kind, plan);
       if (!made) return made.status();
       maps = *made;
     }

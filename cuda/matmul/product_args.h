@@ -48,6 +48,7 @@ struct ProductArgs {
   int stages = 1;               // few tokens: of the rings
   int unit_stages = 1;          // few tokens: stages that hold the slice of a unit
   bool in_turn = false;         // few tokens: see BlockDeal
+  int unit_rows = kUnitRows;    // of stream_tokens a multiple of 8
   float* partials = nullptr;
   std::uint32_t* counters = nullptr;  // zero before and after the launch
 
@@ -62,7 +63,8 @@ struct ProductArgs {
 struct ProductKernels {
   const void* few;      // up to 8 tokens
   const void* tile[2];  // tiles of 32, 64 tokens
-  const void* wide[3];  // tiles of 32, 64, 128 tokens; ProductArgs and WideMaps; null if none
+  const void* wide[3];  // tiles of 32, 64, 128 tokens; ProductArgs and WideMaps; null if none.
+                        // bfloat: stream_tokens, of others wide_tokens
   const void* expand;   // argument: ExpandArgs; null for bfloat
 };
 template <WeightKind kKind>
@@ -128,11 +130,9 @@ constexpr int wide_warps(int token_tiles) {
 constexpr int wide_threads(int token_tiles) {
   return (wide_warps(token_tiles) + kTileCopyWarps) * 32;
 }
-constexpr int wide_blocks(WeightKind kind) {  // of a stage
-  return kind == WeightKind::bfloat ? 1 : 2;
-}
+inline constexpr int kWideBlocks = 2;  // of a stage
 constexpr int wide_stage_bytes(WeightKind kind, int token_tiles) {
-  return wide_blocks(kind) *
+  return kWideBlocks *
          (token_tiles * 8 * kBlockColumns * 2 + kTilePanels * panel_block_bytes(kind));
 }
 constexpr int wide_stages(WeightKind kind, int token_tiles) {
@@ -142,6 +142,24 @@ constexpr int wide_stages(WeightKind kind, int token_tiles) {
 constexpr int wide_shared_bytes(WeightKind kind, int token_tiles) {
   return larger(wide_stages(kind, token_tiles) * (wide_stage_bytes(kind, token_tiles) + 16),
                 tile_sum_bytes(token_tiles));
+}
+
+// stream_tokens.
+inline constexpr int kStreamUnitRows = 128;  // of a warpgroup, at most
+inline constexpr int kStreamUnits = 2;       // of a tile
+inline constexpr int kStreamWarps = 4 * kStreamUnits;
+inline constexpr int kStreamThreads = (kStreamWarps + 2) * 32;
+inline constexpr int kStreamTokens = 64;     // at most
+inline constexpr int kStreamSlices = 6;      // of a cluster, at most
+inline constexpr int kStreamInputs = 8;      // blocks of the input in shared memory
+inline constexpr int kStreamMostSlots = 24;  // of a unit's ring
+constexpr int stream_ring_bytes(int token_tiles) {
+  const int inputs = kStreamInputs * token_tiles * 8 * kBlockColumns * 2;
+  return (225 * 1024 - inputs) / kStreamUnits / 1024 * 1024;
+}
+constexpr int stream_shared_bytes(int token_tiles) {
+  return kStreamUnits * (stream_ring_bytes(token_tiles) + kStreamMostSlots * 16) +
+         kStreamInputs * (token_tiles * 8 * kBlockColumns * 2 + 16) + 8;
 }
 
 }  // namespace quire::cuda

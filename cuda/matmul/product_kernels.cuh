@@ -3,6 +3,7 @@
 #include "matmul/expand.cuh"
 #include "matmul/few_tokens.cuh"
 #include "matmul/many_tokens.cuh"
+#include "matmul/stream_tokens.cuh"
 #include "matmul/wide_tokens.cuh"
 
 namespace quire::cuda {
@@ -18,11 +19,12 @@ ProductKernels product_kernels() {
   kernels.few = kernel_address(few_tokens<kKind>);
   kernels.tile[0] = kernel_address(many_tokens<kKind, 4>);
   kernels.tile[1] = kernel_address(many_tokens<kKind, 8>);
-  if constexpr (kKind != WeightKind::float32) {
+  if constexpr (kKind == WeightKind::bfloat) {
+    kernels.wide[0] = kernel_address(stream_tokens<4>);
+    kernels.wide[1] = kernel_address(stream_tokens<8>);
+  } else if constexpr (kKind != WeightKind::float32) {
     kernels.wide[0] = kernel_address(wide_tokens<kKind, 4>);
     kernels.wide[1] = kernel_address(wide_tokens<kKind, 8>);
-  }
-  if constexpr (shape_of(kKind).code_bits > 0) {
     kernels.wide[2] = kernel_address(wide_tokens<kKind, 16>);
   }
   if constexpr (kKind != WeightKind::bfloat) {

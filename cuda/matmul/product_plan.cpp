@@ -27,6 +27,8 @@ constexpr double kWideBytes = 0.95e3;    // wgmma of the same
 constexpr double kExpandedBytes = 12e3;  // expanding 256 rows and 64 columns to bfloat16
 constexpr double kWaveBytes = 100e3;     // starting and ending a tile
 constexpr int kMostStages = 16;
+constexpr double kStreamBytes = 40e3;             // stream_tokens: the end of a tile
+constexpr double kStreamSharedBytes = 100e3;      // the same where a cluster shares its sums
 constexpr std::size_t kMostWayBytes = 144 << 10;  // beyond, the rings keep the inputs waiting
 
 bool is_plain(WeightKind kind) {
@@ -69,6 +71,20 @@ int partials_of_unit(const ProductArgs& args, const ProductPlan& plan) {
 }
 
 }  // namespace
+
+void count_units(ProductArgs& args, int unit_rows) {
+  args.units = 0;
+  for (int i = 0; i < args.part_count; ++i) {
+    ProductPart& part = args.parts[i];
+    part.first_unit = args.units;
+    if (args.gated) {
+      args.units = ceil_divide(part.end, unit_rows / 2);
+      continue;
+    }
+    part.skipped_units = part.begin / unit_rows;
+    args.units += ceil_divide(part.end, unit_rows) - part.skipped_units;
+  }
+}
 
 ChunkPlan::ChunkPlan(std::int64_t columns)
     : blocks(static_cast<int>((columns + kBlockColumns - 1) / kBlockColumns)),
@@ -155,9 +171,11 @@ ProductPlan plan_few_tokens(const ProductArgs& args, WeightKind kind, const Prod
 namespace {
 
 // So many thread blocks of clusters run at a time: not all of a device's processor clusters have a
-// multiple of four multiprocessors (30 clusters of four, 15 of eight on an H200 of 132).
+// multiple of four multiprocessors (30 clusters of four, 16 to 18 of six on an H200 of 132).
 int cluster_places(int multiprocessors, int cluster) {
-  const int fit = cluster <= 2 ? multiprocessors : multiprocessors * 10 / 11;
+  const int fit = cluster <= 2   ? multiprocessors
+                  : cluster <= 4 ? multiprocessors * 10 / 11
+                                 : multiprocessors * 3 / 4;
   return std::max(cluster, fit / cluster * cluster);
 }
 
@@ -225,6 +243,44 @@ ProductPlan plan_wide_tokens(const ProductArgs& args, WeightKind kind,
     plan.threads = wide_threads(token_tiles);
     plan.shared_bytes = shared_bytes;
     keep_better(best, plan);
+  }
+  return best;
+}
+
+namespace {
+
+// Of a block of 64 columns.
+double stream_tile_bytes(const ProductPlan& plan) {
+  return static_cast<double>(kStreamUnits * plan.unit_rows) * kBlockColumns * 2;
+}
+
+}  // namespace
+
+ProductPlan plan_stream_tokens(ProductArgs args, const ProductLimits& limits) {
+  ProductPlan plan, best;
+  plan.token_tiles = args.tokens <= 32 ? 4 : 8;
+  plan.threads = kStreamThreads;
+  plan.shared_bytes = static_cast<std::size_t>(stream_shared_bytes(plan.token_tiles));
+  if (plan.shared_bytes > limits.shared_bytes) return best;
+  plan.kernel = kernels_of(WeightKind::bfloat).wide[plan.token_tiles / 8];
+  // Tiles of fewer rows for whole columns only: clusters of more tiles were slower.
+  for (plan.unit_rows = kStreamUnitRows; plan.unit_rows >= kStreamUnitRows / 2;
+       plan.unit_rows -= 8) {
+    count_units(args, plan.unit_rows);
+    const int tiles = ceil_divide(args.units, kStreamUnits);
+    for (const int slices : {1, 2, 3, 4, 6}) {
+      if (slices > 1 &&
+          (!limits.clusters || plan.unit_rows < kStreamUnitRows || args.blocks < slices ||
+           tiles * slices > cluster_places(limits.multiprocessors, slices))) {
+        continue;
+      }
+      const int rounds = slices > 1 ? 1 : ceil_divide(tiles, limits.multiprocessors);
+      plan.slices = plan.cluster = slices;
+      plan.thread_blocks = ceil_divide(tiles, rounds) * slices;
+      plan.cost = rounds * (stream_tile_bytes(plan) * ceil_divide(args.blocks, slices) +
+                            (slices > 1 ? kStreamSharedBytes : kStreamBytes));
+      keep_better(best, plan);
+    }
   }
   return best;
 }

@@ -14,10 +14,10 @@ namespace quire::cuda {
 Result<CUtensorMap> tensor_map(const __nv_bfloat16* matrix, std::int64_t rows, std::int64_t columns,
                                int box_rows);
 
-// The maps of a launch of wide_tokens.
+// The maps of a launch of wide_tokens or stream_tokens.
 struct WideMaps {
   CUtensorMap input;       // boxes of a tile's tokens
-  CUtensorMap weights[3];  // of the parts, if they are bfloat: boxes of a panel
+  CUtensorMap weights[3];  // of the parts, if they are bfloat: boxes of half a unit
 };
 
 }  // namespace quire::cuda

@@ -5,15 +5,15 @@
 #include "matmul/warpgroup.cuh"
 
 // Products with more tokens on compute capability 9.0a: as many_tokens, but the panels of four
-// warps are a 64-row operand (records expanded in registers; bfloat in shared memory), and four
-// more warps do all copies. Not in the order of sums of the other kernels.
+// warps are a 64-row operand, expanded in registers, and four more warps do all copies. Not in the
+// order of sums of the other kernels.
 namespace quire::cuda {
 
 template <WeightKind kKind, int kTokenTiles>
 struct WideLayout {
   static constexpr int kPanels = wide_panels(kTokenTiles);  // of a warp
   static constexpr int kWarps = wide_warps(kTokenTiles);    // that multiply
-  static constexpr int kBlocks = wide_blocks(kKind);        // of a stage
+  static constexpr int kBlocks = kWideBlocks;               // of a stage
   static constexpr int kInputBlockBytes = kTokenTiles * 8 * 128;
   static constexpr int kInputBytes = kBlocks * kInputBlockBytes;
   static constexpr int kPanelBytes = kBlocks * panel_block_bytes(kKind);
@@ -51,7 +51,6 @@ class StageCopies {
  public:
   using Layout = WideLayout<kKind, kTokenTiles>;
   static constexpr int kPanels = kTilePanels / kTileCopyWarps;
-  static constexpr bool kBoxes = kKind == WeightKind::bfloat;
 
   __device__ __forceinline__ StageCopies(const ProductArgs& args, const WideMaps& maps,
                                          const TilePlace& tile, std::uint32_t shared, int warp)
@@ -63,13 +62,8 @@ class StageCopies {
       if (unit >= args.units) continue;
       ++count_;
       const UnitPlace place(args, unit);
-      if constexpr (kBoxes) {
-        map_[i] = args.gated ? panel % 2 : place.part;
-        row_[i] = place.row + (args.gated ? 0 : panel % 2 * kPanelRows);
-      } else {
-        from_[i] = place.panel(args, panel % 2) +
-                   static_cast<std::size_t>(tile.begin) * panel_block_bytes(kKind);
-      }
+      from_[i] = place.panel(args, panel % 2) +
+                 static_cast<std::size_t>(tile.begin) * panel_block_bytes(kKind);
     }
   }
   // Weights of the next stage, from `block` on; also announces the bytes of the input.
@@ -83,13 +77,8 @@ class StageCopies {
 #pragma unroll
     for (int i = 0; i < kPanels; ++i) {
       if (i >= count_) break;
-      if constexpr (kBoxes) {
-        copy_box(to + i * Layout::kPanelBytes, &maps_.weights[map_[i]], block * kBlockColumns,
-                 row_[i], full);
-      } else {
-        copy_bulk(to + i * Layout::kPanelBytes, from_[i], bytes, full);
-        from_[i] += Layout::kPanelBytes;
-      }
+      copy_bulk(to + i * Layout::kPanelBytes, from_[i], bytes, full);
+      from_[i] += Layout::kPanelBytes;
     }
   }
   __device__ __forceinline__ void input(int block, int slot) const {
@@ -108,7 +97,6 @@ class StageCopies {
   std::uint32_t shared_;
   int warp_, count_ = 0;  // count_: panels inside the matrix
   const std::byte* from_[kPanels];
-  int map_[kPanels], row_[kPanels];
 };
 
 template <WeightKind kKind, int kTokenTiles>
@@ -154,8 +142,7 @@ class WideProducts {
         lane_(threadIdx.x % 32),
         shared_(shared_address(memory)),
         input_(swizzled_operand(shared_)),
-        panels_(memory + Layout::kWeights + warp * kPanels * Layout::kPanelBytes),
-        warpgroup_(warp / 4) {}
+        panels_(memory + Layout::kWeights + warp * kPanels * Layout::kPanelBytes) {}
 
   // Blocks [begin, end).
   __device__ __forceinline__ void run(int begin, int end) {
@@ -186,20 +173,6 @@ class WideProducts {
     const std::uint64_t input =
         input_ + static_cast<std::uint32_t>(
                      (slot_ * Layout::kInputBytes + within * Layout::kInputBlockBytes) / 16);
-    if constexpr (kKind == WeightKind::bfloat) {
-      static_assert(kPanels == 1 && Layout::kBlocks == 1);
-      const std::uint64_t weights =
-          input_ + static_cast<std::uint32_t>((Layout::kWeights + slot_ * Layout::kWeightBytes +
-                                               warpgroup_ * 4 * Layout::kPanelBytes) /
-                                              16);
-      fence_products();
-#pragma unroll
-      for (int t = 0; t < 4; ++t) multiply_add_async(sums[0], weights + 2 * t, input + 2 * t);
-      commit_products();
-      wait_for_products<1>();
-      if (frees && lane_ == 0) arrive(shared_ + Layout::kEmpty + 8 * last_slot_);
-      return;
-    }
     const std::byte* from =
         panels_ + slot_ * Layout::kWeightBytes + within * panel_block_bytes(kKind);
     LaneWeights<kKind> weights[kPanels];
@@ -239,7 +212,6 @@ class WideProducts {
   const std::uint32_t shared_;
   const std::uint64_t input_;  // the operand at the start of the inputs
   const std::byte* panels_;
-  const int warpgroup_;
   std::uint32_t a_[2][2][kPanels][1][4];
   int slot_ = 0, last_slot_ = 0;
   std::uint32_t parity_ = 0;

@@ -72,12 +72,11 @@ TEST_CASE("Q, K and V of different types stand side by side, with their biases")
   }
 }
 
-TEST_CASE("a product is added to the residual") {
-  if (!has_gpu()) return;
+void check_residual(DType type) {
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture;
   const std::int64_t rows = 130, columns = 1024;
-  const StoredMatrix stored = random_matrix(DType::q5_k, rows, columns, random);
+  const StoredMatrix stored = random_matrix(type, rows, columns, random);
   const auto packed = fixture.pack(stored);
   const std::vector<float> bias = random_values(static_cast<std::size_t>(rows), random);
   const DeviceMemory<float> device_bias(bias);
@@ -106,9 +105,15 @@ TEST_CASE("a product is added to the residual") {
         wrong += !(std::abs(result[at] - exact) <= allowed_error(stored, r, input.values, t));
       }
     }
-    INFO(tokens << " tokens");
+    INFO(info(type).name << ", " << tokens << " tokens");
     CHECK(wrong == 0);
   }
+}
+
+TEST_CASE("a product is added to the residual") {
+  if (!has_gpu()) return;
+  check_residual(DType::q5_k);
+  check_residual(DType::bf16);
 }
 
 double gate(cuda::Epilogue epilogue, double x) {
@@ -220,12 +225,11 @@ TEST_CASE("gate and up one after the other, a few rows at a time, leave no row o
   }
 }
 
-TEST_CASE("a range of a matrix's outputs starts in column 0") {
-  if (!has_gpu()) return;
+void check_range(DType type) {
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture;
   const std::int64_t rows = 1000, columns = 256, first = 333, count = 400, stride = 403;
-  const StoredMatrix stored = random_matrix(DType::q8_0, rows, columns, random);
+  const StoredMatrix stored = random_matrix(type, rows, columns, random);
   const auto packed = fixture.pack(stored);
   for (const int tokens : kTokenCounts) {
     const Input input(tokens, columns, random);
@@ -252,17 +256,22 @@ TEST_CASE("a range of a matrix's outputs starts in column 0") {
         }
       }
     }
-    INFO(tokens << " tokens");
+    INFO(info(type).name << ", " << tokens << " tokens");
     CHECK(wrong == 0);
   }
 }
 
-TEST_CASE("products that a graph repeats give the same bits") {
+TEST_CASE("a range of a matrix's outputs starts in column 0") {
   if (!has_gpu()) return;
+  check_range(DType::q8_0);
+  check_range(DType::bf16);
+}
+
+void check_repeats(DType type) {
   std::mt19937_64 random(kSeed);
   const ProductFixture fixture;
   const std::int64_t rows = 96, columns = 14336;
-  const StoredMatrix stored = random_matrix(DType::q4_k, rows, columns, random);
+  const StoredMatrix stored = random_matrix(type, rows, columns, random);
   const auto packed = fixture.pack(stored);
   const Input input(16, columns, random);
   const DeviceMemory<float> out(static_cast<std::size_t>(16 * rows));
@@ -289,6 +298,12 @@ TEST_CASE("products that a graph repeats give the same bits") {
   }
   cudaGraphExecDestroy(ready);
   cudaGraphDestroy(graph);
+}
+
+TEST_CASE("products that a graph repeats give the same bits") {
+  if (!has_gpu()) return;
+  check_repeats(DType::q4_k);
+  check_repeats(DType::bf16);
 }
 
 TEST_CASE("gathered rows are the host's, bit for bit, for every type") {

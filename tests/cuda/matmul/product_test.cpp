@@ -87,6 +87,11 @@ TEST_CASE("products by the library are those of the host's weights, for every ty
   }
 }
 
+TEST_CASE("a matrix has more rows than the thread blocks of a launch take at once") {
+  if (!has_gpu()) return;
+  check_products(DType::bf16, 36000, 136, {13, 40}, false);
+}
+
 TEST_CASE("long rows are cut into slices for several thread blocks") {
   if (!has_gpu()) return;
   for (const DType type : {DType::bf16, DType::q8_0, DType::q4_k, DType::q6_k, DType::f32}) {
