@@ -1,6 +1,5 @@
 #include "base/error.h"
 #include "cpu/operations.h"
-#include "cpu/phase.h"
 #include "cpu/row_phase.h"
 #include "cpu/sequence_check.h"
 
@@ -77,24 +76,29 @@ Status attention_input(Device& base, const AttentionInputArgs& args) {
   float* keys = device.scratch()->product();
   float* values = keys + args.rows * kv_width;
 
-  const Activations x = prepare_normed_rows(device, args.hidden, args.rows, args.width, args.norm);
-  const Product products[] = {
+  const Product all[] = {
       {args.q, query, q_width}, {args.k, keys, kv_width}, {args.v, values, kv_width}};
   const bool writes = writes_keys(args);
-  multiply(device, x, std::span(products, writes ? 3 : 1));
-
-  for_pieces(device.pool(), args.rows, piece_size(device.pool(), args.rows, 4, 4),
-             [&](std::int64_t first, std::int64_t last, int) {
-               const SequenceRows* sequence = args.sequences.data();
-               for (std::int64_t row = first; row < last; ++row) {
-                 finish_heads(kernels, args, args.q_norm, args.heads, row, query + row * q_width);
-                 if (!writes) continue;
-                 while (row >= sequence->first_row + sequence->rows) ++sequence;
-                 float* key = keys + row * kv_width;
-                 finish_heads(kernels, args, args.k_norm, args.kv.kv_heads, row, key);
-                 write_row(device, args, layout, *sequence, row, key, values + row * kv_width);
-               }
-             });
+  const std::span products(all, writes ? 3 : 1);
+  const auto finish = [&](std::int64_t first, std::int64_t last) {
+    const SequenceRows* sequence = args.sequences.data();
+    for (std::int64_t row = first; row < last; ++row) {
+      finish_heads(kernels, args, args.q_norm, args.heads, row, query + row * q_width);
+      if (!writes) continue;
+      while (row >= sequence->first_row + sequence->rows) ++sequence;
+      float* key = keys + row * kv_width;
+      finish_heads(kernels, args, args.k_norm, args.kv.kv_heads, row, key);
+      write_row(device, args, layout, *sequence, row, key, values + row * kv_width);
+    }
+  };
+  for_normed_parts(
+      device, {args.hidden, args.rows, args.width, args.norm}, panels_of(products),
+      [&](const RowBlock& rows, const ProductPart& part, int) {
+        multiply_part(device, rows, products, part);
+      },
+      [&](const ProductGrid& grid, auto&& body) {
+        for_parts(device, grid, device.scratch()->finished(), body, finish);
+      });
   return {};
 }
 
