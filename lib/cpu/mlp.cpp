@@ -109,12 +109,13 @@ Status mlp_input(Device& base, const MlpInputArgs& args) {
                              mlp.ff,
                              prepares && !prepared.forms.floats ? nullptr : inner,
                              prepares ? &prepared : nullptr};
+  const ProductGrid grid = product_grid(device, args.rows, ceil_div(mlp.ff, kPanelRows));
   for_normed_parts(
-      device, {args.hidden, args.rows, args.width, args.norm}, ceil_div(mlp.ff, kPanelRows),
+      device, {args.hidden, args.rows, args.width, args.norm},
       [&](const RowBlock& rows, const ProductPart& part, int worker) {
         gate_and_up(device, rows, product, part, worker);
       },
-      [&](const ProductGrid& grid, auto&& body) { for_parts(device, grid, body); });
+      [&](auto&& body) { for_parts(device, grid, body); });
   device.scratch()->keep(prepares ? prepared : Activations{}, inner);
   return {};
 }

@@ -41,7 +41,7 @@ void write_key_value(const KvLayout& layout, std::byte* head, int token, const f
   auto* values = reinterpret_cast<std::uint16_t*>(head + layout.values) +
                  static_cast<std::ptrdiff_t>(token / 2) * 2 * n + token % 2;
   std::uint16_t rounded[16];
-  for (int i = 0; i < n; i += 16) {
+  for (int i = 0; i < n && key != nullptr; i += 16) {
     const int count = n - i < 16 ? n - i : 16;
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(rounded),
                         round_to_bf16(Lanes::load(key + i, count)));
@@ -49,6 +49,9 @@ void write_key_value(const KvLayout& layout, std::byte* head, int token, const f
       std::memcpy(keys + static_cast<std::ptrdiff_t>((i + j) / 2) * 2 * layout.page_size,
                   rounded + j, 2 * sizeof *rounded);
     }
+  }
+  for (int i = 0; i < n && value != nullptr; i += 16) {
+    const int count = n - i < 16 ? n - i : 16;
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(rounded),
                         round_to_bf16(Lanes::load(value + i, count)));
     for (int j = 0; j < count; ++j) values[2 * (i + j)] = rounded[j];

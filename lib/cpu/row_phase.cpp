@@ -143,10 +143,10 @@ ProductPart ProductGrid::part(std::int64_t index) const {
           std::min(token + token_piece, tokens)};
 }
 
-ProductGrid product_grid(const CpuDevice& device, int tokens, std::int64_t panels) {
+ProductGrid product_grid(const CpuDevice& device, int tokens, std::int64_t panels,
+                         std::int64_t unit) {
   constexpr int kLeastTokens = 64;  // fewer read the weights too often
   constexpr int kPieces = 8;        // for each thread, so that a late one holds up nobody
-  constexpr int kPanels = 2;        // a tile has as many
   // Each thread has one token piece, or more if it were longer than a block. Weights in place are
   // packed again for each piece.
   const int most = std::max(device.threads(), ceil_div(tokens, kBlockRows));
@@ -156,8 +156,7 @@ ProductGrid product_grid(const CpuDevice& device, int tokens, std::int64_t panel
   ProductGrid grid{tokens, panels};
   grid.token_piece = std::max(kTokenUnit, round_up(ceil_div(tokens, wanted), kTokenUnit));
   const std::int64_t rest = ceil_div(kPieces * device.threads(), wanted);
-  grid.panel_piece =
-      std::max<std::int64_t>(kPanels, round_up<std::int64_t>(ceil_div(panels, rest), kPanels));
+  grid.panel_piece = std::max(unit, round_up<std::int64_t>(ceil_div(panels, rest), unit));
   return grid;
 }
 

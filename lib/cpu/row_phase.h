@@ -55,7 +55,9 @@ struct ProductGrid {
   std::int64_t pieces() const { return token_pieces() * panel_pieces(); }
   ProductPart part(std::int64_t index) const;
 };
-ProductGrid product_grid(const CpuDevice& device, int tokens, std::int64_t panels);
+// `unit`: panels that stay together.
+ProductGrid product_grid(const CpuDevice& device, int tokens, std::int64_t panels,
+                         std::int64_t unit = 2);
 
 // Calls body(part, worker) for all parts of a product.
 template <class Body>
@@ -128,19 +130,17 @@ bool in_blocks(CpuDevice& device, int rows, int width);
 const RowBlock& normed_block(CpuDevice& device, const NormedRows& rows, std::int64_t phase,
                              const ProductPart& part, int worker);
 
-// Calls run(grid, body(part, worker)), which shares out the parts of all panels, with a body that
-// calls body(rows of the part or more, part, worker).
+// Calls run(body(part, worker)), which shares out the parts of a grid, with a body that calls
+// body(rows of the part or more, part, worker).
 template <class Body, class Run>
-void for_normed_parts(CpuDevice& device, const NormedRows& rows, std::int64_t panels, Body&& body,
-                      Run&& run) {
-  const ProductGrid grid = product_grid(device, rows.rows, panels);
+void for_normed_parts(CpuDevice& device, const NormedRows& rows, Body&& body, Run&& run) {
   if (!in_blocks(device, rows.rows, rows.width)) {
     const RowBlock all{prepare_normed_rows(device, rows.hidden, rows.rows, rows.width, rows.norm)};
-    run(grid, [&](const ProductPart& part, int worker) { body(all, part, worker); });
+    run([&](const ProductPart& part, int worker) { body(all, part, worker); });
     return;
   }
   const std::int64_t phase = device.scratch()->next_phase();
-  run(grid, [&, phase](const ProductPart& part, int worker) {
+  run([&, phase](const ProductPart& part, int worker) {
     body(normed_block(device, rows, phase, part, worker), part, worker);
   });
 }
