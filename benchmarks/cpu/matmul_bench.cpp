@@ -86,8 +86,8 @@ void multiply_all(const Matrix& matrix, std::int64_t panels, const Activations& 
          first = next.fetch_add(piece)) {
       matmul_kernels(machine().isa)
           .multiply(matrix, activations,
-                    {first, std::min(panels, first + piece), 0, activations.rows}, nullptr, output,
-                    rows);
+                    {first, std::min(panels, first + piece), 0, activations.rows}, nullptr,
+                    output + first * kPanelRows, rows);
     }
   };
   machine().pool->run(body);
@@ -95,9 +95,12 @@ void multiply_all(const Matrix& matrix, std::int64_t panels, const Activations& 
 
 void prepare_all(const Activations& activations) {
   auto body = [&](int worker, int workers) {
-    matmul_kernels(machine().isa)
-        .prepare(activations, activations.rows * worker / workers,
-                 activations.rows * (worker + 1) / workers);
+    const int last = activations.rows * (worker + 1) / workers;
+    for (int row = activations.rows * worker / workers; row < last; ++row) {
+      matmul_kernels(machine().isa)
+          .prepare(activations, row, 0, activations.columns,
+                   activations.values + std::int64_t{row} * activations.columns);
+    }
   };
   machine().pool->run(body);
 }

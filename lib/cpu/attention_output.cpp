@@ -13,9 +13,11 @@ Status attention_output(Device& base, const AttentionOutputArgs& args) {
   const auto in = static_cast<int>(args.o->weight->columns());
   if (Status s = check_rows(device, "attention_output", args.rows, in); !s) return s;
   if (Status s = check_rows(device, "attention_output", args.rows, args.width); !s) return s;
-  const Activations x = prepare_rows(device, static_cast<const float*>(args.input), args.rows, in);
-  const Product product{args.o, device.scratch()->product(), args.width};
-  multiply_and_add(device, x, product, args.post_norm, args.residual_scale, args.hidden);
+  const Result<Activations> x =
+      given_rows(device, "attention_output", static_cast<const float*>(args.input), args.rows, in);
+  if (!x) return x.status();
+  multiply_and_add(device, *x, *args.o, args.width, args.post_norm, args.residual_scale,
+                   args.hidden);
   return {};
 }
 

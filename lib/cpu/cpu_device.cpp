@@ -113,8 +113,10 @@ Result<std::unique_ptr<PackedMatrix>> CpuDevice::pack(const TensorView& stored,
     auto packed = pack_matrix(stored, spec, compute_, in_place_, isa_, *pool_, &arena_);
     if (packed) {
       const MatmulForm form = static_cast<const Matrix&>(**packed).form();
+      if (!std::exchange(has_matrices_, true)) forms_.floats = false;
       forms_.groups = forms_.groups || form == MatmulForm::integer;
       forms_.bfloats = forms_.bfloats || in_pairs(form);
+      forms_.floats = forms_.floats || (form != MatmulForm::integer && !in_pairs(form));
     }
     return packed;
   });

@@ -47,7 +47,7 @@ class CpuDevice final : public Device {
   // The kernels for keys and values of that type in pairs, or null: then `row` has them.
   const PairKernels* pairs(KvType type) const { return type == KvType::bf16 ? pairs_ : nullptr; }
   KvLayout layout(KvType type, int page_size, int head_size) const;
-  // What the packed matrices read.
+  // What the packed matrices read; floats if there are none.
   const ActivationForms& forms() const { return forms_; }
   // Null before `reserve`.
   Scratch* scratch() { return scratch_ ? &*scratch_ : nullptr; }
@@ -61,7 +61,8 @@ class CpuDevice final : public Device {
   const RowKernels& row_;
   const PairKernels* pairs_;  // null: the processor has none, or all is computed in float32
   const MatmulKernels& matmul_;
-  ActivationForms forms_{false, false};
+  ActivationForms forms_{false, false, true};
+  bool has_matrices_ = false;
   std::optional<Scratch> scratch_;
 };
 

@@ -21,11 +21,10 @@ Status head(Device& base, const HeadArgs& args) {
       prepare_rows(device, static_cast<const float*>(args.input), args.rows, args.width);
   const std::int64_t start = args.first / kPanelRows;
   const std::int64_t panels = (args.count + kPanelRows - 1) / kPanelRows;
-  for_parts(device, args.rows, panels, [&](ProductPart part) {
+  const auto compute = [&](ProductPart part, int) {
     part.first_panel += start;
     part.last_panel += start;
-    device.matmul().multiply(matrix_of(*args.head), x, part, args.head->bias, args.logits,
-                             vocabulary);
+    multiply_part(device, RowBlock{x}, {args.head, args.logits, vocabulary}, part);
     if (args.scale == 1 && args.soft_cap <= 0) return;
     const std::int64_t column = part.first_panel * kPanelRows;
     const auto count =
@@ -38,7 +37,8 @@ Status head(Device& base, const HeadArgs& args) {
         device.row().scale(logits, args.scale, count, logits);
       }
     }
-  });
+  };
+  for_parts(device, product_grid(device, args.rows, panels), compute);
   return {};
 }
 

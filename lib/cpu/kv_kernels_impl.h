@@ -90,24 +90,27 @@ template <class V>
 void write_key_value(const KvLayout& layout, std::byte* head, int token, const float* key,
                      const float* value) {
   const int n = layout.head_size;
-  float key_factor = 1, value_factor = 1;
-  if (layout.type == KvType::int8) {
-    const float key_largest = largest_magnitude<V>(key, n);
-    const float value_largest = largest_magnitude<V>(value, n);
-    reinterpret_cast<float*>(head + layout.key_scales)[token] = key_largest / 127;
-    reinterpret_cast<float*>(head + layout.value_scales)[token] = value_largest / 127;
-    key_factor = key_largest > 0 ? 127 / key_largest : 0;
-    value_factor = value_largest > 0 ? 127 / value_largest : 0;
-  }
+  const auto factor = [&](const float* x, std::size_t scales) {
+    if (x == nullptr || layout.type != KvType::int8) return 1.0f;
+    const float largest = largest_magnitude<V>(x, n);
+    reinterpret_cast<float*>(head + scales)[token] = largest / 127;
+    return largest > 0 ? 127 / largest : 0.0f;
+  };
+  const float key_factor = factor(key, layout.key_scales);
+  const float value_factor = factor(value, layout.value_scales);
   visit_access<V>(layout.type, [&](auto access) {
     using Access = decltype(access);
     using Element = typename Access::Element;
-    write_row<V, Access>(key, key_factor, n, reinterpret_cast<Element*>(head) + token,
-                         layout.page_size);
-    write_row<V, Access>(
-        value, value_factor, n,
-        reinterpret_cast<Element*>(head + layout.values) + static_cast<std::ptrdiff_t>(token) * n,
-        1);
+    if (key != nullptr) {
+      write_row<V, Access>(key, key_factor, n, reinterpret_cast<Element*>(head) + token,
+                           layout.page_size);
+    }
+    if (value != nullptr) {
+      write_row<V, Access>(
+          value, value_factor, n,
+          reinterpret_cast<Element*>(head + layout.values) + static_cast<std::ptrdiff_t>(token) * n,
+          1);
+    }
   });
 }
 

@@ -36,32 +36,35 @@ std::uint16_t* bfloats_of(const Activations& activations) {
 enum class BfloatOrder { none, rows, tiles };  // see MatmulArgs
 
 template <RoundRow round, BfloatOrder order>
-void round_row(const Activations& activations, int row) {
-  const int blocks = padded_groups(activations.columns);
+void round_row(const Activations& activations, int row, int first_block, const float* values,
+               int columns, int blocks) {
   const std::int64_t row_size = std::int64_t{group_stride(activations.columns)} * kGroup;
   std::uint16_t* bfloats = bfloats_of(activations);
-  const float* values = activations.values + std::int64_t{row} * activations.columns;
   if constexpr (order == BfloatOrder::rows) {
-    round(values, activations.columns, bfloats + row * row_size, blocks, kGroup);
+    round(values, columns, bfloats + row * row_size + first_block * kGroup, blocks, kGroup);
   } else {
     const int first = row / kTokenUnit * kTokenUnit;
-    const std::int64_t rows = std::min(kTokenUnit, activations.rows - first);
-    round(values, activations.columns, bfloats + first * row_size + (row - first) * kGroup, blocks,
-          rows * kGroup);
+    const std::int64_t stride = std::min(kTokenUnit, activations.rows - first) * kGroup;
+    round(values, columns,
+          bfloats + first * row_size + (row - first) * kGroup + first_block * stride, blocks,
+          stride);
   }
 }
 
 template <QuantiseRow quantise, BfloatOrder order = BfloatOrder::none, RoundRow round = nullptr>
-void prepare(const Activations& activations, int first, int last) {
-  const int groups = padded_groups(activations.columns);
-  const std::int64_t stride = group_stride(activations.columns);
-  for (std::int64_t row = first; row < last; ++row) {
-    const float* values = activations.values + row * activations.columns;
-    if (activations.forms.groups) {
-      quantise(values, activations.columns, groups_of(activations) + row * stride, groups);
-    }
-    if constexpr (order != BfloatOrder::none) {
-      if (activations.forms.bfloats) round_row<round, order>(activations, static_cast<int>(row));
+void prepare(const Activations& activations, int row, int first_column, int last_column,
+             const float* values) {
+  const int first = first_column / kGroup;
+  const int last = last_column == activations.columns ? padded_groups(activations.columns)
+                                                      : last_column / kGroup;
+  const int columns = last_column - first_column;
+  if (activations.forms.groups) {
+    const std::int64_t stride = group_stride(activations.columns);
+    quantise(values, columns, groups_of(activations) + row * stride + first, last - first);
+  }
+  if constexpr (order != BfloatOrder::none) {
+    if (activations.forms.bfloats) {
+      round_row<round, order>(activations, row, first, values, columns, last - first);
     }
   }
 }
@@ -82,13 +85,13 @@ void multiply_in_place(const Matrix& matrix, MatmulArgs args) {
       args.last_panel = 1;
       args.rows = std::min<std::int64_t>(kPanelRows, whole.rows - panel * kPanelRows);
       args.groups = whole.groups + first / kGroup;
-      args.values = whole.values + first;
+      args.values = whole.values != nullptr ? whole.values + first : nullptr;
       args.first_bfloat_block = first / kGroup;
       args.bias = whole.bias && first + args.columns == whole.columns
                       ? whole.bias + panel * kPanelRows
                       : nullptr;
       args.resume = first > 0;
-      args.output = whole.output + panel * kPanelRows;
+      args.output = whole.output + (panel - whole.first_panel) * kPanelRows;
       kernel(args);
     }
   }
@@ -100,27 +103,32 @@ void multiply(const Matrix& matrix, const Activations& activations, const Produc
   MatmulArgs args;
   args.type = matrix.type();
   args.form = matrix.form();
-  args.panels = matrix.panels();
   args.panel_bytes = matrix.panel_bytes();
   args.rows = matrix.rows();
   args.first_panel = part.first_panel;
   args.last_panel = part.last_panel;
+  args.bias = bias;
   args.columns = static_cast<int>(matrix.columns());
   args.tokens = part.tokens();
   args.group_stride = group_stride(activations.columns);
   args.groups = groups_of(activations) + part.first_token * args.group_stride;
   args.value_stride = activations.columns;
-  args.values = activations.values + part.first_token * args.value_stride;
+  if (activations.values != nullptr) {
+    args.values = activations.values + part.first_token * args.value_stride;
+  }
   args.bfloat_stride = args.group_stride * kGroup;
   args.bfloats = bfloats_of(activations) + part.first_token * args.bfloat_stride;
-  args.bias = bias;
-  args.output = output + part.first_token * output_stride;
+  args.output = output;
   args.output_stride = output_stride;
-  if (matrix.in_place()) {
-    multiply_in_place<kernel>(matrix, args);
-  } else {
-    kernel(args);
-  }
+  if (matrix.in_place()) return multiply_in_place<kernel>(matrix, args);
+  // The part as a matrix of its own.
+  const std::int64_t first_row = part.first_panel * kPanelRows;
+  args.panels = matrix.panels() + static_cast<std::size_t>(part.first_panel) * matrix.panel_bytes();
+  args.rows -= first_row;
+  args.last_panel -= args.first_panel;
+  args.first_panel = 0;
+  if (bias != nullptr) args.bias += first_row;
+  kernel(args);
 }
 
 constexpr MatmulKernels kScalar = {prepare<quantise_row_scalar>, multiply<multiply_scalar>};

@@ -28,10 +28,11 @@ enum class Isa {
   i8mm,         // dotprod with 8-bit matrix products (Armv8.6)
 };
 
-// Which forms of its activations a model's matrices read besides the floats.
+// Which forms of its activations a model's matrices read.
 struct ActivationForms {
   bool groups = true;   // 8-bit
   bool bfloats = true;  // bfloat16, where the instruction set multiplies them
+  bool floats = true;
 };
 
 // Rows of activations prepared for every kind of weight: the floats, their 8-bit form in groups of
@@ -40,7 +41,7 @@ struct ActivationForms {
 struct Activations {
   int rows = 0;
   int columns = 0;                // padded inside to whole groups; the padding is zero
-  const float* values = nullptr;  // [rows][columns]
+  const float* values = nullptr;  // [rows][columns]; not read without forms.floats
   std::byte* storage = nullptr;   // activation_bytes(rows, columns), 64-byte aligned
   ActivationForms forms;          // what `prepare` fills in
 };
@@ -66,10 +67,13 @@ struct ProductPart {
 // The matrix kernels of one instruction set. Output (row r, token t) has the same bits for any
 // number of tokens and any split of the output rows.
 struct MatmulKernels {
-  // Brings rows [first, last) of activations.values into the forms, in its storage.
-  void (*prepare)(const Activations& activations, int first, int last);
+  // Brings columns [first_column, last_column) of a row into the forms, in the activations'
+  // storage; `values` are those of these columns. They begin at a multiple of 32 and end at one or
+  // with the row.
+  void (*prepare)(const Activations& activations, int row, int first_column, int last_column,
+                  const float* values);
   // output[t * output_stride + r] = sum_k W[r][k] * x[t][k] (+ bias[r] if bias) for the tokens t
-  // and the output rows r of the part; `output` and `activations` begin at token 0.
+  // and the output rows r of the part, both counted from its first; `activations` begin at token 0.
   void (*multiply)(const Matrix& matrix, const Activations& activations, const ProductPart& part,
                    const float* bias, float* output, std::int64_t output_stride);
 };

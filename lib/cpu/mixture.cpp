@@ -78,7 +78,7 @@ void route(CpuDevice& device, const MlpInputArgs& args, const Activations& norme
   const MixtureSpec& mixture = args.mlp->mixture;
   float* logits = device.scratch()->product();  // [rows][experts]
   const Product product{mixture.router, logits, mixture.experts};
-  multiply(device, normed, std::span(&product, 1));
+  multiply(device, normed, product);
   for (std::int64_t row = 0; row < args.rows; ++row) {
     choose(mixture, logits + row * mixture.experts, args.chosen + row * mixture.top_k,
            args.weights + row * mixture.top_k);
@@ -101,9 +101,13 @@ void mixture_input(CpuDevice& device, const MlpInputArgs& args, const float* nor
         copy_row(normed + rows.places[i] / mixture.top_k * args.width, args.width,
                  input + std::int64_t{i} * args.width);
       }
-      const Activations x = prepare_rows(device, input, rows.count, args.width);
-      gate_and_up(device, x, mixture.gate[expert], mixture.up[expert], mlp.activation, mlp.ff,
-                  gated, device.scratch()->expert(2));
+      const RowBlock x{prepare_rows(device, input, rows.count, args.width)};
+      const GatedProduct product{mixture.gate[expert], mixture.up[expert], mlp.activation, mlp.ff,
+                                 gated};
+      for_parts(device, product_grid(device, rows.count, ceil_div(mlp.ff, kPanelRows)),
+                [&](const ProductPart& part, int worker) {
+                  gate_and_up(device, x, product, part, worker);
+                });
       for (int i = 0; i < rows.count; ++i) {
         copy_row(gated + std::int64_t{i} * mlp.ff, mlp.ff, inner + rows.places[i] * mlp.ff);
       }
@@ -130,7 +134,7 @@ void mixture_output(CpuDevice& device, const MlpOutputArgs& args, float* sums) {
       }
       const Activations x = prepare_rows(device, input, rows.count, mlp.ff);
       const Product product{&mixture.down[expert], output, width};
-      multiply(device, x, std::span(&product, 1));
+      multiply(device, x, product);
       for (int i = 0; i < rows.count; ++i) {
         device.row().add_scaled(output + i * width, args.weights[rows.places[i]], args.width,
                                 sums + rows.places[i] / mixture.top_k * width);

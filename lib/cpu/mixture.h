@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "cpu/cpu_device.h"
+#include "cpu/row_phase.h"
 #include "device/model_ops.h"
 
 namespace quire::cpu {
@@ -16,9 +17,16 @@ void mixture_output(CpuDevice& device, const MlpOutputArgs& args, float* sums);
 // gate = activation(gate) * up
 void activate(const RowKernels& kernels, Activation activation, float* gate, const float* up,
               int n);
-// Both projections of one expert, or of a dense layer: gate = activation(gate x) * up x. Arrays are
-// [rows][ff].
-void gate_and_up(CpuDevice& device, const Activations& x, const Linear& gate, const Linear& up,
-                 Activation activation, int ff, float* gated, float* scratch);
+// Both projections of one expert, or of a dense layer: gated = activation(gate x) * up x.
+struct GatedProduct {
+  const Linear& gate;
+  const Linear& up;
+  Activation activation = Activation::silu;
+  int ff = 0;
+  float* gated = nullptr;                 // [rows][ff]; null: only `prepared` is wanted
+  const Activations* prepared = nullptr;  // the same prepared, or null
+};
+void gate_and_up(CpuDevice& device, const RowBlock& rows, const GatedProduct& product,
+                 const ProductPart& part, int worker);
 
 }  // namespace quire::cpu

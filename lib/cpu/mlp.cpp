@@ -60,19 +60,28 @@ void activate(const RowKernels& kernels, Activation activation, float* gate, con
   }
 }
 
-void gate_and_up(CpuDevice& device, const Activations& x, const Linear& gate, const Linear& up,
-                 Activation activation, int ff, float* gated, float* scratch) {
-  const std::int64_t panels = Product{&gate, gated, ff}.panels();
-  for_parts(device, x.rows, panels, [&](const ProductPart& part) {
-    const MatmulKernels& matmul = device.matmul();
-    matmul.multiply(matrix_of(gate), x, part, gate.bias, gated, ff);
-    matmul.multiply(matrix_of(up), x, part, up.bias, scratch, ff);
-    const std::int64_t column = part.first_panel * kPanelRows;
-    const auto count =
-        static_cast<int>(std::min<std::int64_t>(part.last_panel * kPanelRows, ff) - column);
-    for (std::int64_t row = part.first_token; row < part.last_token; ++row) {
-      const std::int64_t at = row * ff + column;
-      activate(device.row(), activation, gated + at, scratch + at, count);
+void gate_and_up(CpuDevice& device, const RowBlock& rows, const GatedProduct& product,
+                 const ProductPart& part, int worker) {
+  for_chunks(part, [&](const ProductPart& chunk) {
+    const std::int64_t column = first_column(chunk);
+    const int columns = columns_of(chunk, product.ff);
+    float* up = device.scratch()->chunk(worker, 1);
+    float* gated = device.scratch()->chunk(worker, 0);
+    std::int64_t stride = columns;
+    if (product.gated != nullptr) {
+      stride = product.ff;
+      gated = product.gated + chunk.first_token * stride + column;
+    }
+    multiply_part(device, rows, product.gate, chunk, gated, stride);
+    multiply_part(device, rows, product.up, chunk, up, columns);
+    for (int row = chunk.first_token; row < chunk.last_token; ++row) {
+      activate(device.row(), product.activation, gated, up, columns);
+      if (product.prepared != nullptr) {
+        device.matmul().prepare(*product.prepared, row, static_cast<int>(column),
+                                static_cast<int>(column) + columns, gated);
+      }
+      gated += stride;
+      up += columns;
     }
   });
 }
@@ -82,14 +91,32 @@ Status mlp_input(Device& base, const MlpInputArgs& args) {
   if (Status s = check(device, "mlp_input", args.mlp, args.rows, args.width); !s) return s;
   if (args.rows == 0) return {};
   const MlpSpec& mlp = *args.mlp;
-  const Activations x = prepare_normed_rows(device, args.hidden, args.rows, args.width, args.norm);
   if (mlp.mixture.experts > 0) {
+    const Activations x =
+        prepare_normed_rows(device, args.hidden, args.rows, args.width, args.norm);
     route(device, args, x);
     mixture_input(device, args, x.values);
-  } else {
-    gate_and_up(device, x, *mlp.gate, *mlp.up, mlp.activation, mlp.ff,
-                static_cast<float*>(args.inner), device.scratch()->product());
+    return {};
   }
+  // Prepared for the product by `down` where it is computed, unless the input lies there.
+  auto* inner = static_cast<float*>(args.inner);
+  const Activations prepared{args.rows, mlp.ff, inner, device.scratch()->activations(),
+                             device.forms()};
+  const bool prepares = in_blocks(device, args.rows, args.width);
+  const GatedProduct product{*mlp.gate,
+                             *mlp.up,
+                             mlp.activation,
+                             mlp.ff,
+                             prepares && !prepared.forms.floats ? nullptr : inner,
+                             prepares ? &prepared : nullptr};
+  const ProductGrid grid = product_grid(device, args.rows, ceil_div(mlp.ff, kPanelRows));
+  for_normed_parts(
+      device, {args.hidden, args.rows, args.width, args.norm},
+      [&](const RowBlock& rows, const ProductPart& part, int worker) {
+        gate_and_up(device, rows, product, part, worker);
+      },
+      [&](auto&& body) { for_parts(device, grid, body); });
+  device.scratch()->keep(prepares ? prepared : Activations{}, inner);
   return {};
 }
 
@@ -98,12 +125,12 @@ Status mlp_output(Device& base, const MlpOutputArgs& args) {
   if (Status s = check(device, "mlp_output", args.mlp, args.rows, args.width); !s) return s;
   if (args.rows == 0) return {};
   const MlpSpec& mlp = *args.mlp;
-  float* product = device.scratch()->product();
   if (mlp.mixture.experts == 0) {
-    const Activations x =
-        prepare_rows(device, static_cast<const float*>(args.inner), args.rows, mlp.ff);
-    multiply_and_add(device, x, {mlp.down, product, args.width}, args.post_norm,
-                     args.residual_scale, args.hidden);
+    const Result<Activations> x =
+        given_rows(device, "mlp_output", static_cast<const float*>(args.inner), args.rows, mlp.ff);
+    if (!x) return x.status();
+    multiply_and_add(device, *x, *mlp.down, args.width, args.post_norm, args.residual_scale,
+                     args.hidden);
     return {};
   }
   for (std::int64_t i = 0; i < std::int64_t{args.rows} * mlp.mixture.top_k; ++i) {
@@ -112,9 +139,13 @@ Status mlp_output(Device& base, const MlpOutputArgs& args) {
                    mlp.mixture.experts);
     }
   }
+  float* product = device.scratch()->product();
   mixture_output(device, args, product);
-  add_rows(device, product, args.rows, args.width, args.post_norm, args.residual_scale,
-           args.hidden);
+  for_pieces(device.pool(), args.rows, piece_size(device.pool(), args.rows, 4, 16),
+             [&](std::int64_t first, std::int64_t last, int) {
+               add_rows(device.row(), product, first, last, args.width, args.post_norm,
+                        args.residual_scale, args.hidden);
+             });
   return {};
 }
 

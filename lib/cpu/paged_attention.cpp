@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cpu/kv_block.h"
 #include "cpu/operations.h"
+#include "cpu/packed_format.h"
 #include "cpu/phase.h"
 #include "cpu/row_phase.h"
 #include "cpu/sequence_check.h"
@@ -145,22 +146,40 @@ struct TileWork {
   std::int64_t offset(int row) const { return place(row) * args.kv.head_size; }
 };
 
-void finish_row(const RowKernels& kernels, const PagedAttentionArgs& args,
-                const SoftmaxState& state, std::int64_t place, const float* sum) {
-  const float* sink = args.sinks != nullptr ? args.sinks + place % args.heads : nullptr;
-  kernels.scale(sum, attention::finish(state, sink), args.kv.head_size,
-                static_cast<float*>(args.output) + place * args.kv.head_size);
+// What a pass gives: the rows prepared for the product that follows, or of 0 rows if that has to do
+// it; and the floats, if they are not prepared or are read too.
+struct Output {
+  const PagedAttentionArgs& args;
+  Activations prepared;
+};
+
+// Row `place` of the output from its sum, which is changed.
+void finish_row(const CpuDevice& device, const Output& output, const SoftmaxState& state,
+                std::int64_t place, float* sum) {
+  const PagedAttentionArgs& args = output.args;
+  const int size = args.kv.head_size;
+  const auto head = static_cast<int>(place % args.heads);
+  const float* sink = args.sinks != nullptr ? args.sinks + head : nullptr;
+  const Activations& prepared = output.prepared;
+  float* to = sum;
+  if (prepared.rows == 0 || prepared.forms.floats) {
+    to = static_cast<float*>(args.output) + place * size;
+  }
+  device.row().scale(sum, attention::finish(state, sink), size, to);
+  if (prepared.rows == 0) return;
+  device.matmul().prepare(prepared, static_cast<int>(place / args.heads), head * size,
+                          (head + 1) * size, to);
 }
 
 // Whole tiles, one after the other.
-void attend_tiles(CpuDevice& device, const PagedAttentionArgs& args, const Shape& shape,
-                  std::int64_t tiles) {
+void attend_tiles(CpuDevice& device, const Output& output, const Shape& shape, std::int64_t tiles) {
+  const PagedAttentionArgs& args = output.args;
   for_pieces(device.pool(), tiles, 1, [&](std::int64_t first, std::int64_t last, int worker) {
     each_item(shape, args.sequences, first, last, [&](const Item& item) {
       TileWork work(device, args, item, worker);
       attention::attend(work.kernels, work.tile, work.memory.loop, work.states, work.memory.output);
       for (int row = 0; row < work.tile.rows; ++row) {
-        finish_row(device.row(), args, work.states[row], work.place(row),
+        finish_row(device, output, work.states[row], work.place(row),
                    work.memory.output + static_cast<std::ptrdiff_t>(row) * work.tile.width);
       }
     });
@@ -169,8 +188,9 @@ void attend_tiles(CpuDevice& device, const PagedAttentionArgs& args, const Shape
 
 // Few tiles with many keys: the splits of a tile are computed by different threads and then merged
 // in the order in which one thread would do it.
-void attend_splits(CpuDevice& device, const PagedAttentionArgs& args, const Shape& shape,
-                   std::int64_t tiles, int splits) {
+void attend_splits(CpuDevice& device, const Output& output, const Shape& shape, std::int64_t tiles,
+                   int splits) {
+  const PagedAttentionArgs& args = output.args;
   Scratch& scratch = *device.scratch();
   const int width = round_up(args.kv.head_size, 16);
   const auto partial = [&](std::int64_t place, int split) {
@@ -207,7 +227,7 @@ void attend_splits(CpuDevice& device, const PagedAttentionArgs& args, const Shap
         attention::merge_row(device.row().attention, states[split],
                              scratch.partials() + partial(place, split), width, state, sum);
       }
-      finish_row(device.row(), args, state, place, sum);
+      finish_row(device, output, state, place, sum);
     }
   });
 }
@@ -241,11 +261,18 @@ Status paged_attention(Device& base, const PagedAttentionArgs& args) {
   const std::int64_t partials = std::int64_t{rows} * args.heads * splits;
   const bool few = device.threads() > 1 && tiles < 2 * device.threads() && splits > 1 &&
                    partials <= static_cast<std::int64_t>(device.scratch()->partial_rows());
-  if (few) {
-    attend_splits(device, args, shape, tiles, splits);
-  } else {
-    attend_tiles(device, args, shape, tiles);
+  Output output{args, {}};
+  const std::int64_t width = std::int64_t{args.heads} * args.kv.head_size;
+  if (args.kv.head_size % kGroup == 0 && width <= device.scratch()->limits().width) {
+    output.prepared = {rows, static_cast<int>(width), static_cast<const float*>(args.output),
+                       device.scratch()->activations(), device.forms()};
   }
+  if (few) {
+    attend_splits(device, output, shape, tiles, splits);
+  } else {
+    attend_tiles(device, output, shape, tiles);
+  }
+  device.scratch()->keep(output.prepared, args.output);
   return {};
 }
 

@@ -20,7 +20,7 @@ struct PairBlock {
 // in order, so tiles, pages and chunks change no bit. Pages are laid out with `paired`, see
 // KvLayout. "rows x width" arrays have rows of `width` floats, of which bf16 fill the front.
 struct PairKernels {
-  // Writes a token's key and value [head_size] into one head of a page.
+  // Writes a token's key and value [head_size] into one head of a page; either may be null.
   void (*write_key_value)(const KvLayout& layout, std::byte* head, int token, const float* key,
                           const float* value);
   // factor * query, as bf16 padded with zeros to `width`.

@@ -41,7 +41,7 @@ void write_key_value(const KvLayout& layout, std::byte* head, int token, const f
   auto* values = reinterpret_cast<std::uint16_t*>(head + layout.values) +
                  static_cast<std::ptrdiff_t>(token / 2) * 2 * n + token % 2;
   std::uint16_t rounded[16];
-  for (int i = 0; i < n; i += 16) {
+  for (int i = 0; i < n && key != nullptr; i += 16) {
     const int count = n - i < 16 ? n - i : 16;
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(rounded),
                         round_to_bf16(Lanes::load(key + i, count)));
@@ -49,6 +49,9 @@ void write_key_value(const KvLayout& layout, std::byte* head, int token, const f
       std::memcpy(keys + static_cast<std::ptrdiff_t>((i + j) / 2) * 2 * layout.page_size,
                   rounded + j, 2 * sizeof *rounded);
     }
+  }
+  for (int i = 0; i < n && value != nullptr; i += 16) {
+    const int count = n - i < 16 ? n - i : 16;
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(rounded),
                         round_to_bf16(Lanes::load(value + i, count)));
     for (int j = 0; j < count; ++j) values[2 * (i + j)] = rounded[j];
@@ -195,9 +198,88 @@ float softmax_row(float* scores, attention::KeyRange range, int first, int last,
   return rescale;
 }
 
+constexpr int kRowsAtOnce = 4;  // which are lanes of one vector
+
+// Lane r: Lanes::largest(x[r])
+QUIRE_ALWAYS_INLINE inline __m128 largest_of(const __m512* x) {
+  __m128 a[kRowsAtOnce];
+  unroll<kRowsAtOnce>([&](auto r) QUIRE_ALWAYS_INLINE {
+    const __m256 eight =
+        _mm256_max_ps(_mm512_castps512_ps256(x[r]), _mm512_extractf32x8_ps(x[r], 1));
+    a[r] = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  });
+  const __m128 first = _mm_max_ps(_mm_unpacklo_ps(a[0], a[1]), _mm_unpackhi_ps(a[0], a[1]));
+  const __m128 second = _mm_max_ps(_mm_unpacklo_ps(a[2], a[3]), _mm_unpackhi_ps(a[2], a[3]));
+  return _mm_max_ps(_mm_movelh_ps(first, second), _mm_movehl_ps(second, first));
+}
+
+// Lane r: Lanes::sum(x[r]), the same additions.
+QUIRE_ALWAYS_INLINE inline __m128 sums_of(const __m512* x) {
+  __m128 a[kRowsAtOnce];
+  unroll<kRowsAtOnce>([&](auto r) QUIRE_ALWAYS_INLINE {
+    const __m256 eight =
+        _mm256_add_ps(_mm512_castps512_ps256(x[r]), _mm512_extractf32x8_ps(x[r], 1));
+    a[r] = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  });
+  const __m128 first = _mm_add_ps(_mm_unpacklo_ps(a[0], a[1]), _mm_unpackhi_ps(a[0], a[1]));
+  const __m128 second = _mm_add_ps(_mm_unpacklo_ps(a[2], a[3]), _mm_unpackhi_ps(a[2], a[3]));
+  return _mm_add_ps(_mm_movelh_ps(first, second), _mm_movehl_ps(second, first));
+}
+
+// softmax_row of four rows, whose chains of operations overlap. False, and nothing done, if one of
+// them sees nothing of the block.
+bool softmax_rows(float* scores, const attention::KeyRange* ranges, int first, int last, float cap,
+                  attention::SoftmaxState* states, float* rescale) {
+  __m512 s[kRowsAtOnce][kVectors], of_row[kRowsAtOnce];
+  unroll<kRowsAtOnce>([&](auto r) QUIRE_ALWAYS_INLINE {
+    load_scores(scores + r * kBlock, ranges[r], first, last, cap, s[r]);
+    of_row[r] = _mm512_max_ps(_mm512_max_ps(s[r][0], s[r][1]), _mm512_max_ps(s[r][2], s[r][3]));
+  });
+  const __m128 block_largest = largest_of(of_row);
+  if (_mm_movemask_ps(_mm_cmpeq_ps(block_largest, _mm_set1_ps(-__builtin_inff()))) != 0) {
+    return false;
+  }
+  static_assert(sizeof(attention::SoftmaxState) == 2 * sizeof(float));
+  const __m128 before =
+      _mm_setr_ps(states[0].maximum, states[1].maximum, states[2].maximum, states[3].maximum);
+  const __m128 sums_before =
+      _mm_setr_ps(states[0].sum, states[1].sum, states[2].sum, states[3].sum);
+  const __m128 maximum = _mm_max_ps(before, block_largest);
+  unroll<kRowsAtOnce>([&](auto r) QUIRE_ALWAYS_INLINE {
+    const __m512 subtrahend = _mm512_broadcastss_ps(_mm_permute_ps(maximum, r * 0x55));
+    auto* weights = reinterpret_cast<__m256i*>(scores + r * kBlock);
+    unroll<kVectors>([&](auto v) QUIRE_ALWAYS_INLINE {
+      const __m256i rounded = round_to_bf16(exponential<Lanes>(_mm512_sub_ps(s[r][v], subtrahend)));
+      _mm256_storeu_si256(weights + v, rounded);
+      s[r][v] = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(rounded), 16));
+    });
+    of_row[r] = _mm512_add_ps(_mm512_add_ps(s[r][0], s[r][1]), _mm512_add_ps(s[r][2], s[r][3]));
+  });
+  // 1 where the maximum has not changed: e^0.
+  const __m128 factor = _mm512_castps512_ps128(
+      exponential<Lanes>(_mm512_castps128_ps512(_mm_sub_ps(before, maximum))));
+  const __m128 sums = _mm_fmadd_ps(sums_before, factor, sums_of(of_row));
+  _mm_storeu_ps(rescale, factor);
+  float maxima[kRowsAtOnce], new_sums[kRowsAtOnce];
+  _mm_storeu_ps(maxima, maximum);
+  _mm_storeu_ps(new_sums, sums);
+  for (int r = 0; r < kRowsAtOnce; ++r) states[r] = {maxima[r], new_sums[r]};
+  return true;
+}
+
 void softmax(float* scores, int rows, const attention::KeyRange* ranges, int first, int last,
              float cap, attention::SoftmaxState* states, float* rescale) {
-  for (int row = 0; row < rows; ++row) {
+  int row = 0;
+  for (; row + kRowsAtOnce <= rows; row += kRowsAtOnce) {
+    if (softmax_rows(scores + row * kBlock, ranges + row, first, last, cap, states + row,
+                     rescale + row)) {
+      continue;
+    }
+    for (int r = row; r < row + kRowsAtOnce; ++r) {
+      rescale[r] = softmax_row(scores + r * kBlock, ranges[r], first, last, cap, states[r]);
+    }
+  }
+  for (; row < rows; ++row) {
     rescale[row] = softmax_row(scores + row * kBlock, ranges[row], first, last, cap, states[row]);
   }
 }

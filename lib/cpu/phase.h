@@ -22,15 +22,19 @@ struct alignas(64) PieceRange {
   }
 };
 
-// Calls body(first, last, worker) for pieces of [0, count) of at most `piece` items; with one piece
-// the caller does it alone. Each thread begins with a share of its own, the same in every phase
-// with as many pieces, so that it finds in its cache what it wrote in the phase before. The body
-// must not throw, and no result may depend on where pieces begin or who takes them.
-template <class Body>
-void for_pieces(ThreadPool& pool, std::int64_t count, std::int64_t piece, Body&& body) {
+// Calls body(first, last, worker) for pieces of [0, count) of at most `piece` items, and then
+// done(worker) for each worker that got some; with one piece the caller does it alone. Each thread
+// begins with a share of its own, the same in every phase with as many pieces, so that it finds in
+// its cache what it wrote in the phase before. The calls must not throw, and no result may depend
+// on where pieces begin or who takes them.
+template <class Body, class Done>
+void for_pieces(ThreadPool& pool, std::int64_t count, std::int64_t piece, Body&& body,
+                Done&& done) {
   piece = std::max<std::int64_t>(piece, 1);
   if (pool.size() == 1 || count <= piece) {
-    if (count > 0) body(std::int64_t{0}, count, 0);
+    if (count <= 0) return;
+    body(std::int64_t{0}, count, 0);
+    done(0);
     return;
   }
   constexpr int kMostRanges = 64;
@@ -42,14 +46,22 @@ void for_pieces(ThreadPool& pool, std::int64_t count, std::int64_t piece, Body&&
     ranges[r].last = pieces * (r + 1) / used;
   }
   auto task = [&](int worker, int) {
+    bool any = false;
     for (int i = 0; i < used; ++i) {
       PieceRange& range = ranges[(worker + i) % used];
       for (std::int64_t n = range.take(); n < range.last; n = range.take()) {
         body(n * piece, std::min((n + 1) * piece, count), worker);
+        any = true;
       }
     }
+    if (any) done(worker);
   };
   pool.run(task);
+}
+
+template <class Body>
+void for_pieces(ThreadPool& pool, std::int64_t count, std::int64_t piece, Body&& body) {
+  for_pieces(pool, count, piece, body, [](int) {});
 }
 
 // Items in a piece so that each thread gets about `pieces` of them, and at least `least`.

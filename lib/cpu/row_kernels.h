@@ -34,7 +34,7 @@ struct RowKernels {
   void (*swiglu_clamped)(float* gate, const float* up, int n);
   void (*soft_cap)(float* x, float factor, float cap, int n);  // x = cap * tanh(factor * x / cap)
 
-  // Writes a token's key and value [head_size] into one head of a page.
+  // Writes a token's key and value [head_size] into one head of a page; either may be null.
   void (*write_key_value)(const KvLayout& layout, std::byte* head, int token, const float* key,
                           const float* value);
   // Tokens [token, token + count) of a page as columns of keys [head_size][kKeyBlock]; token and

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -61,7 +62,19 @@ ScratchPlan plan_scratch(const WorkLimits& limits, int threads) {
   plan.normed = offsets.add(CheckedSize(rows) * width * 4);
   plan.product = offsets.add(CheckedSize(rows) * std::max(width, keys_and_values) * 4);
   plan.activations = offsets.add(CheckedSize(rows) * activation_bytes(1, static_cast<int>(width)));
-  plan.experts = offsets.add(CheckedSize(3 * kExpertRows) * width * 4);
+  plan.block_width = limits.hidden > 0 ? std::min(limits.hidden, limits.width) : limits.width;
+  plan.block_rows = static_cast<int>(std::clamp<std::uint64_t>(
+      rows / static_cast<std::uint64_t>(threads) + kTokenUnit, kBlockRows / 2, kBlockRows));
+  const std::uint64_t block_row = static_cast<std::uint64_t>(std::max(plan.block_width, 1)) * 4 +
+                                  activation_bytes(1, std::max(plan.block_width, 1));
+  plan.block_bytes =
+      round_up((CheckedSize(plan.block_rows) * block_row).get().value_or(SIZE_MAX / 2), kAlignment);
+  plan.blocks = offsets.add(CheckedSize(plan.block_bytes) * threads);
+  plan.chunk_bytes =
+      round_up((CheckedSize(rows) * 2 * kPanelRows * 4).get().value_or(SIZE_MAX / 4), kAlignment);
+  plan.chunk_bytes = std::max(plan.chunk_bytes, static_cast<std::size_t>(kChunkBytes));
+  plan.chunks = offsets.add(CheckedSize(plan.chunk_bytes) * 2 * threads);
+  plan.experts = offsets.add(CheckedSize(2 * kExpertRows) * width * 4);
   const CheckedSize partials = partial_rows(limits, threads);
   plan.partial_rows = partials.get().value_or(0);
   plan.partials = offsets.add(partials * padded(limits.head_size) * 4);
@@ -95,12 +108,38 @@ Result<Scratch> Scratch::create(Device& device, const WorkLimits& limits, int th
   scratch.buffer_ = std::move(*buffer);
   return guarded("reserve", [&]() -> Result<Scratch> {
     scratch.draws_.resize(static_cast<std::size_t>(threads));
+    scratch.blocks_.resize(static_cast<std::size_t>(threads));
+    scratch.finished_.resize(static_cast<std::size_t>(threads));
     for (DrawScratch& draw : scratch.draws_) {
       draw.logits.reserve(static_cast<std::size_t>(limits.vocabulary));
       draw.candidates.reserve(static_cast<std::size_t>(limits.vocabulary));
     }
     return std::move(scratch);
   });
+}
+
+void Scratch::keep(const Activations& prepared, const void* array) {
+  kept_ = prepared;
+  kept_array_ = array;
+  unwritten_ = prepared.rows > 0 && !prepared.forms.floats ? array : nullptr;
+}
+
+Activations Scratch::take_kept(const void* array, int rows, int columns) {
+  const Activations kept = std::exchange(kept_, {});
+  const bool same = kept_array_ == array && kept.rows == rows && kept.columns == columns;
+  return same ? kept : Activations{};
+}
+
+Scratch::BlockMemory Scratch::block(int worker) {
+  const auto index = static_cast<std::size_t>(worker);
+  const std::size_t start = plan_.blocks + plan_.block_bytes * index;
+  const auto width = static_cast<std::size_t>(std::max(plan_.block_width, 1));
+  const std::size_t prepared = activation_bytes(plan_.block_rows, static_cast<int>(width));
+  BlockMemory memory;
+  memory.prepared = at<std::byte>(start);
+  memory.normed = at<float>(start + prepared);
+  memory.state = &blocks_[index];
+  return memory;
 }
 
 Scratch::TileMemory Scratch::tile(int worker, int head_size) {

@@ -33,6 +33,7 @@ struct WorkLimits {
   int groups = 0;     // of keys and values
   int page_size = 0;  // tokens
   int width = 0;      // widest input or output of any Linear but the head
+  int hidden = 0;     // width of the residual stream; 0: as `width`
   int heads = 0;      // query heads
   int kv_heads = 0;
   int head_size = 0;

@@ -17,9 +17,9 @@ class Device;
 
 // Argument structs of the model operations. "row" is a token of the pass. Pointers are to device
 // memory, arrays row-major, and do not alias unless said; spans are host memory. float means
-// float32, void an element type of the device's own (Device::activation_bytes). Every result of a
-// row depends only on that row's own inputs: its bits do not change with the number of rows,
-// threads or pages.
+// float32, void an element type of the device's own (Device::activation_bytes), or whatever the
+// next operation wants of the array in a place of the device's own. Every result of a row depends
+// only on that row's own inputs: its bits do not change with the number of rows, threads or pages.
 
 enum class Activation { silu, gelu_tanh, swiglu_clamped };  // the last: gpt-oss's
 

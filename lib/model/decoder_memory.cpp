@@ -46,6 +46,7 @@ WorkLimits Decoder::work_limits(const ModelConfig& config, const DecoderLimits& 
   work.groups = static_cast<int>(config.kv_groups.size());
   work.page_size = limits.page_size;
   work.width = static_cast<int>(sizes.widest);
+  work.hidden = config.width;
   work.heads = sizes.heads;
   work.kv_heads = sizes.kv_heads;
   work.head_size = sizes.head_size;

@@ -155,9 +155,12 @@ class Prepared {
     activations_.values = values.data();
     activations_.storage = static_cast<std::byte*>(storage_);
     std::memset(storage_, 0xab, activation_bytes(rows, columns));
-    const int middle = rows / 2;  // in two parts, as two threads would
-    matmul_kernels(isa).prepare(activations_, middle, rows);
-    matmul_kernels(isa).prepare(activations_, 0, middle);
+    const int middle = columns / 2 / 32 * 32;  // rows in two parts, as two threads would
+    for (int row = rows - 1; row >= 0; --row) {
+      const float* x = values.data() + std::ptrdiff_t{row} * columns;
+      matmul_kernels(isa).prepare(activations_, row, middle, columns, x + middle);
+      if (middle > 0) matmul_kernels(isa).prepare(activations_, row, 0, middle, x);
+    }
   }
   ~Prepared() { ::operator delete[](storage_, std::align_val_t(64)); }
   Prepared(const Prepared&) = delete;
@@ -198,7 +201,8 @@ inline std::vector<float> product(Isa isa, const PackedMatrix& matrix,
     const int middle = tokens / 2 / kTokenUnit * kTokenUnit;
     for (const auto& [begin, end] : {std::pair(0, middle), std::pair(middle, tokens)}) {
       matmul_kernels(isa).multiply(as_matrix(matrix), prepared.get(), {first, last, begin, end},
-                                   bias, output.data(), stride);
+                                   bias, output.data() + begin * stride + first * kPanelRows,
+                                   stride);
     }
   }
   std::vector<float> result(static_cast<std::size_t>(tokens * rows));
