@@ -246,7 +246,8 @@ bool softmax_rows(float* scores, const attention::KeyRange* ranges, int first, i
       _mm_setr_ps(states[0].sum, states[1].sum, states[2].sum, states[3].sum);
   const __m128 maximum = _mm_max_ps(before, block_largest);
   unroll<kRowsAtOnce>([&](auto r) QUIRE_ALWAYS_INLINE {
-    const __m512 subtrahend = _mm512_broadcastss_ps(_mm_permute_ps(maximum, r * 0x55));
+    constexpr int kLaneOfAll = decltype(r)::kValue * 0x55;
+    const __m512 subtrahend = _mm512_broadcastss_ps(_mm_permute_ps(maximum, kLaneOfAll));
     auto* weights = reinterpret_cast<__m256i*>(scores + r * kBlock);
     unroll<kVectors>([&](auto v) QUIRE_ALWAYS_INLINE {
       const __m256i rounded = round_to_bf16(exponential<Lanes>(_mm512_sub_ps(s[r][v], subtrahend)));
