@@ -3,7 +3,7 @@
 namespace quire::cuda::hopper {
 
 ForwardKernel forward_kernel_192(const ForwardChoice& choice) {
-  return choice.soft_cap ? forward_instance<Forward192, true>()
+  return choice.soft_cap ? forward_instance<Forward192Capped, true>()
                          : forward_instance<Forward192, false>();
 }
 

@@ -44,6 +44,9 @@ struct Forward96 {
 struct Forward192 {
   static constexpr ForwardPolicy kPolicy{192, 2, 112, 1, false, true, true, 40, 232};
 };
+struct Forward192Capped {
+  static constexpr ForwardPolicy kPolicy{192, 2, 96, 1, false, true, true, 40, 232};
+};
 struct Forward256 {
   static constexpr ForwardPolicy kPolicy{256, 2, 80, 1, false, true, true, 40, 232};
 };
