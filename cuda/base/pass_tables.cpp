@@ -7,7 +7,6 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/shared_prefix.h"
 
 namespace quire::cuda {
 namespace {
@@ -183,7 +182,7 @@ Status PassTables::add_sequences(const BeginPassArgs& args) {
     }
     SharedPrefix prefix;
     if (table.max_rows == 1 && g < kMostSharingGroups) {
-      prefix = find_shared_prefix(args.groups[g], limits_.page_size);
+      prefix = prefix_finder_.find(args.groups[g], limits_.page_size);
     }
     std::memcpy(prefixes->host + g * kPrefixIntegers, &prefix, sizeof(prefix));
     groups_.push_back(table);

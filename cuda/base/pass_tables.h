@@ -10,6 +10,7 @@
 #include "attention/kv_view.h"
 #include "attention/write_kv.h"
 #include "base/memory.h"
+#include "base/shared_prefix.h"
 #include "device/device.h"
 #include "device/model_ops.h"
 
@@ -78,6 +79,7 @@ class PassTables {
 
   WorkLimits limits_;
   PrefixLimits prefix_limits_;
+  PrefixFinder prefix_finder_;
   std::uint64_t groups_with_prefix_ = 0, groups_with_long_prefix_ = 0;
   PinnedBytes host_;
   std::unique_ptr<CudaBuffer> device_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "attention/tile_loop.h"
 
@@ -29,12 +28,8 @@ int common_pages(const SequenceRows& a, const SequenceRows& b, int page_size, in
 }  // namespace
 
 // Of pages that neighbours share, as a histogram, the largest rectangle.
-SharedPrefix find_shared_prefix(std::span<const SequenceRows> sequences, int page_size) {
-  struct Run {
-    std::size_t first;  // sequence
-    int pages;
-  };
-  std::vector<Run> open;  // of growing numbers of pages
+SharedPrefix PrefixFinder::find(std::span<const SequenceRows> sequences, int page_size) {
+  open_.clear();
   SharedPrefix best;
   std::int64_t most = 0;
   int pages = 0;
@@ -42,9 +37,9 @@ SharedPrefix find_shared_prefix(std::span<const SequenceRows> sequences, int pag
     const bool last = i + 1 == sequences.size();
     pages = last ? 0 : common_pages(sequences[i], sequences[i + 1], page_size, pages);
     std::size_t first = i;
-    while (!open.empty() && open.back().pages >= pages) {
-      const Run run = open.back();
-      open.pop_back();
+    while (!open_.empty() && open_.back().pages >= pages) {
+      const Run run = open_.back();
+      open_.pop_back();
       first = run.first;
       const int keys = run.pages * page_size / attention::kKeyBlock * attention::kKeyBlock;
       const std::int64_t saved = static_cast<std::int64_t>(i - run.first) * keys;
@@ -53,7 +48,7 @@ SharedPrefix find_shared_prefix(std::span<const SequenceRows> sequences, int pag
       best = {static_cast<std::int32_t>(run.first), static_cast<std::int32_t>(i - run.first + 1),
               keys};
     }
-    if (pages > 0) open.push_back({first, pages});
+    if (pages > 0) open_.push_back({first, pages});
   }
   return best;
 }

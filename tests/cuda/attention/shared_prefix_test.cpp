@@ -8,7 +8,7 @@
 namespace quire::test {
 namespace {
 
-using cuda::find_shared_prefix;
+using cuda::PrefixFinder;
 using cuda::SharedPrefix;
 
 // Sequences of one row each on page tables, one after the other.
@@ -45,6 +45,7 @@ std::int64_t most_saved(const Tables& tables, int page_size) {
 }
 
 TEST_CASE("the shared prefix is the one that saves most, of pages that all its sequences name") {
+  PrefixFinder finder;
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     CAPTURE(seed);
     std::mt19937_64 random(seed);
@@ -62,7 +63,7 @@ TEST_CASE("the shared prefix is the one that saves most, of pages that all its s
       tables.pages.push_back(pages);
       tables.positions.push_back(position);
     }
-    const SharedPrefix found = find_shared_prefix(tables.rows(), page_size);
+    const SharedPrefix found = finder.find(tables.rows(), page_size);
     const std::int64_t most = most_saved(tables, page_size);
     if (most == 0) {
       CHECK(found.sequences == 0);
@@ -80,9 +81,9 @@ TEST_CASE("the shared prefix is the one that saves most, of pages that all its s
 }
 
 TEST_CASE("a pass without sequences, or of one, shares no prefix") {
-  CHECK(find_shared_prefix({}, 16).sequences == 0);
+  CHECK(PrefixFinder().find({}, 16).sequences == 0);
   const Tables one{{{0, 1, 2, 3, 4, 5, 6, 7, 8}}, {130}};
-  CHECK(find_shared_prefix(one.rows(), 16).sequences == 0);
+  CHECK(PrefixFinder().find(one.rows(), 16).sequences == 0);
 }
 
 const KvType kTypes[] = {KvType::bf16, KvType::f16, KvType::int8, KvType::fp8};
