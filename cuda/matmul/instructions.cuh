@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/dependent_kernel.cuh"
+#include "base/shared_writes.cuh"
 
 // The PTX instructions of the products, one function each.
 namespace quire::cuda {
@@ -138,10 +139,6 @@ __device__ __forceinline__ float4 load_from_peer(std::uint32_t from) {
                : "r"(from)
                : "memory");
   return v;
-}
-// Before bulk copies to shared memory that this thread wrote or read.
-__device__ __forceinline__ void publish_shared_writes() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 #else
 inline constexpr bool kBulkCopies = false;

@@ -236,9 +236,8 @@ ProductPlan plan_wide_tokens(const ProductArgs& args, WeightKind kind,
     const void* kernel = kernels_of(kind).wide[token_tiles / 8];
     const auto shared_bytes = static_cast<std::size_t>(wide_shared_bytes(kind, token_tiles));
     if (kernel == nullptr || shared_bytes > limits.shared_bytes) continue;
-    const double block_bytes =
-        std::max<double>(kTileWarps * unit_block_bytes(kind),
-                         (is_plain(kind) ? 0 : kExpandedBytes) + token_tiles * kWideBytes);
+    const double block_bytes = std::max<double>(kTileWarps * unit_block_bytes(kind),
+                                                kExpandedBytes + token_tiles * kWideBytes);
     ProductPlan plan = plan_tiles(args, limits, kernel, token_tiles, block_bytes);
     plan.threads = wide_threads(token_tiles);
     plan.shared_bytes = shared_bytes;

@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "cpu/activation_sums.h"
 #include "cpu/matmul_avx2_tile.h"
 #include "cpu/packed_format.h"
 
@@ -68,14 +69,7 @@ void quantise_row_avx2(const float* values, int columns, ActivationGroup* to, in
                         _mm256_permutevar8x32_epi32(packed, order));
     const int totals[2] = {sum_of_lanes(_mm256_add_epi32(codes[0], codes[1])),
                            sum_of_lanes(_mm256_add_epi32(codes[2], codes[3]))};
-    result.scale = !finite ? __builtin_nanf("") : zero ? 0.0f : largest / 127.0f;
-    result.sum = result.scale * static_cast<float>(totals[0] + totals[1]);
-    result.minus_total = -(totals[0] + totals[1]);
-    for (int part = 0; part < 2; ++part) {
-      result.part_sum[part] = result.scale * static_cast<float>(totals[part]);
-      result.minus_part[part] = -totals[part];
-    }
-    result.unused = 0;
+    set_sums(result, largest, finite, zero, totals);
   }
 }
 

@@ -1,5 +1,6 @@
 #include <immintrin.h>
 
+#include "cpu/activation_sums.h"
 #include "cpu/matmul_avx512_tile.h"
 #include "cpu/packed_format.h"
 
@@ -50,14 +51,7 @@ void quantise_one(const float* values, int columns, ActivationGroup& result) {
   sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0x4e));
   sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0xb1));
   const int totals[2] = {_mm256_extract_epi32(sums, 0), _mm256_extract_epi32(sums, 4)};
-  result.scale = !finite ? __builtin_nanf("") : zero ? 0.0f : largest / 127.0f;
-  result.sum = result.scale * static_cast<float>(totals[0] + totals[1]);
-  result.minus_total = -(totals[0] + totals[1]);
-  for (int part = 0; part < 2; ++part) {
-    result.part_sum[part] = result.scale * static_cast<float>(totals[part]);
-    result.minus_part[part] = -totals[part];
-  }
-  result.unused = 0;
+  set_sums(result, largest, finite, zero, totals);
 }
 
 constexpr int kAtOnce = 4;  // groups, whose scales and sums are lanes of one vector

@@ -1,3 +1,4 @@
+#include "cpu/activation_sums.h"
 #include "cpu/matmul_neon_tile.h"
 #include "cpu/packed_format.h"
 
@@ -53,14 +54,7 @@ void quantise_row_neon(const float* values, int columns, ActivationGroup* to, in
         result.codes[i * kLanes + lane] = static_cast<std::int8_t>(four[lane]);
       }
     }
-    result.scale = !finite ? __builtin_nanf("") : zero ? 0.0f : largest / 127.0f;
-    result.sum = result.scale * static_cast<float>(totals[0] + totals[1]);
-    result.minus_total = -(totals[0] + totals[1]);
-    for (int part = 0; part < 2; ++part) {
-      result.part_sum[part] = result.scale * static_cast<float>(totals[part]);
-      result.minus_part[part] = -totals[part];
-    }
-    result.unused = 0;
+    set_sums(result, largest, finite, zero, totals);
   }
 }
 

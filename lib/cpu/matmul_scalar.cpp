@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
+#include "cpu/activation_sums.h"
 #include "cpu/matmul.h"
 #include "cpu/matmul_kernels.h"
 #include "cpu/matmul_scalar_bfloat.h"
@@ -178,23 +178,15 @@ void quantise_row_scalar(const float* values, int columns, ActivationGroup* to, 
     const bool zero = finite && largest < kSmallestActivation;
     ActivationGroup& result = to[group];
     const float inverse = !finite || zero ? 0.0f : 127.0f / largest;
-    result.scale = zero ? 0.0f : largest / 127.0f;
-    if (!finite) result.scale = std::numeric_limits<float>::quiet_NaN();
-    std::int32_t total[2] = {};
+    int totals[2] = {};
     for (int i = 0; i < kGroup; ++i) {
       const float scaled = finite ? x[i] * inverse : 0.0f;
       const std::int32_t code = static_cast<std::int32_t>(
           std::bit_cast<std::uint32_t>(scaled + kRound) - std::bit_cast<std::uint32_t>(kRound));
       result.codes[i] = static_cast<std::int8_t>(code);
-      total[i / 16] += code;
+      totals[i / 16] += code;
     }
-    result.minus_total = -(total[0] + total[1]);
-    result.sum = result.scale * static_cast<float>(total[0] + total[1]);
-    for (int part = 0; part < 2; ++part) {
-      result.minus_part[part] = -total[part];
-      result.part_sum[part] = result.scale * static_cast<float>(total[part]);
-    }
-    result.unused = 0;
+    set_sums(result, largest, finite, zero, totals);
   }
 }
 

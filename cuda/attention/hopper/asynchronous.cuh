@@ -2,6 +2,8 @@
 
 #include <cuda.h>
 
+#include "base/shared_writes.cuh"
+
 namespace quire::cuda {
 
 // Instructions of sm_90 for work that runs beside the thread that started it (PTX ISA: mbarrier,
@@ -107,11 +109,6 @@ __device__ inline void sync_named(int barrier, int threads) {
 }
 __device__ inline void arrive_named(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-
-// Orders this thread's own writes to shared memory before reads by the copy engine and wgmma.
-__device__ inline void publish_shared_writes() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 __device__ inline void prefetch_map(const CUtensorMap& map) {
